@@ -17,6 +17,16 @@ pub enum HostEvidence {
     Nothing,
 }
 
+impl HostEvidence {
+    /// Returns whether the host may be unable to serve further requests.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Overloaded | Self::Silent => true,
+            Self::Responded | Self::Nothing => false,
+        }
+    }
+}
+
 /// The evidence about the network of an attempt that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkEvidence {
@@ -31,10 +41,14 @@ pub enum NetworkEvidence {
     Nothing,
 }
 
-/// Whether an error may be caused by too many requests at once.
+/// What an attempt shows about the load of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadEvidence {
+    /// A complete response came. Of an error: unless the status asks for less load.
+    Responded,
+    /// Too many requests at once may be the cause: the host refused with 429 or 503, timed out, or reset the connection.
     MaybeOverload,
+    /// It failed for another reason.
     Neutral,
 }
 
@@ -89,7 +103,7 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// Returns whether an error of this kind may be caused by too many requests at once.
+            /// Returns what an error of this kind shows about the load of the host.
             pub const fn load_evidence(self) -> LoadEvidence {
                 match self {
                     $(ErrorKind::$variant => LoadEvidence::$load),+
@@ -125,7 +139,7 @@ error_kinds! {
     RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe): "a redirect led back to a request that the row had made before",
     BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe): "the host's robots.txt asks for it not to be fetched: nothing was sent",
     BlockedByNetworkPolicy = "blocked_by_network_policy" (Nothing, Nothing, Neutral, Maybe): "its address may not be connected to: nothing was sent there",
-    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Neutral, Maybe): "the response lacks a required value",
+    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Responded, Maybe): "the response lacks a required value",
     ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe): "the body does not have the checksum of its row",
     DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe): "the body can't be saved: another row has the name of its file, or the file was there before",
     Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe): "it was cancelled before a response arrived",

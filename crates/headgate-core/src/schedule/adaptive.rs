@@ -42,6 +42,8 @@ use std::time::Instant;
 
 use round::{LatencyRound, Recent};
 
+use crate::error::LoadEvidence;
+
 /// The initial limit.
 const START: u32 = 10;
 /// How much each response adds to the limit when starting.
@@ -83,21 +85,11 @@ const RESPONSES_EACH_BELOW_CEILING: u32 = 16;
 /// The limit is near the ceiling within this fraction of it.
 const NEAR_CEILING: u32 = 50;
 
-/// The end of an attempt, as far as it tells of load.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SampleResult {
-    Responded,
-    /// Refused with 429 or 503, timed out, or reset.
-    Overloaded,
-    /// Failed for another reason.
-    Neutral,
-}
-
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct EndedAttempt {
     pub started: Instant,
-    pub result: SampleResult,
+    pub load: LoadEvidence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,13 +179,13 @@ impl Adaptive {
 
     /// Records the end of an attempt; `in_flight`: how many were just before, including this one.
     pub fn ended(&mut self, sample: EndedAttempt, in_flight: u32, now: Instant) {
-        match sample.result {
-            SampleResult::Responded => {
+        match sample.load {
+            LoadEvidence::Responded => {
                 let seconds = now.saturating_duration_since(sample.started).as_secs_f64().max(1e-6);
                 self.record_response(seconds, in_flight, now);
             }
-            SampleResult::Overloaded if sample.started >= self.cut_at => self.refused(in_flight, now),
-            SampleResult::Overloaded | SampleResult::Neutral => {}
+            LoadEvidence::MaybeOverload if sample.started >= self.cut_at => self.refused(in_flight, now),
+            LoadEvidence::MaybeOverload | LoadEvidence::Neutral => {}
         }
     }
 

@@ -68,11 +68,8 @@ impl Addresses {
         self.waiting.drain().flat_map(|(_, rows)| rows).collect()
     }
 
-    /// Removes a waiting row, if it is here.
-    pub(super) fn remove(&mut self, ordinal: u64) -> Option<Row> {
-        self.waiting.values_mut().find_map(|rows| {
-            let at = rows.iter().position(|row| row.ordinal == ordinal)?;
-            Some(rows.remove(at))
-        })
+    /// Removes the waiting rows for which `holds` is true.
+    pub(super) fn remove(&mut self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
+        self.waiting.values_mut().flat_map(|rows| rows.extract_if(.., |row| holds(row))).collect()
     }
 }

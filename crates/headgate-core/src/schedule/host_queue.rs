@@ -1,6 +1,7 @@
 //! One host from the scheduler's view: its waiting rows, its attempts in flight, and the limits of both.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::adaptive::Adaptive;
@@ -314,20 +315,23 @@ impl HostQueue {
         }
     }
 
-    /// Removes a waiting row, if it is here.
-    pub(super) fn remove(&mut self, ordinal: u64) -> Option<Row> {
-        let waiting = [&mut self.redirected, &mut self.new_rows].into_iter().find_map(|rows| {
-            let at = rows.iter().position(|waiting| waiting.row.ordinal == ordinal)?;
-            rows.remove(at).map(|waiting| waiting.row)
-        });
-        let retry = self.retries.iter().find(|(_, row)| row.ordinal == ordinal).map(|(key, _)| *key);
-        waiting.or_else(|| retry.and_then(|key| self.retries.remove(&key)))
+    /// Removes the waiting rows for which `holds` is true.
+    pub(super) fn remove(&mut self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
+        let mut removed: Vec<Row> = self.retries.extract_if(.., |_, row| holds(row)).map(|(_, row)| row).collect();
+        for waiting in [&mut self.redirected, &mut self.new_rows] {
+            if waiting.iter().any(|waiting| holds(&waiting.row)) {
+                let (of_these, others) = mem::take(waiting).into_iter().partition(|waiting| holds(&waiting.row));
+                *waiting = others;
+                removed.extend(VecDeque::into_iter(of_these).map(|waiting| waiting.row));
+            }
+        }
+        removed
     }
 
     /// Removes all waiting rows.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Row> + use<> {
-        let waiting = std::mem::take(&mut self.redirected).into_iter().chain(std::mem::take(&mut self.new_rows));
-        waiting.map(|waiting| waiting.row).chain(std::mem::take(&mut self.retries).into_values())
+        let waiting = mem::take(&mut self.redirected).into_iter().chain(mem::take(&mut self.new_rows));
+        waiting.map(|waiting| waiting.row).chain(mem::take(&mut self.retries).into_values())
     }
 
     pub(super) fn remove_next(&mut self, next: NextRow) -> Option<Row> {

@@ -96,11 +96,6 @@ impl AttemptEnd {
         is_listed && !self.is_lasting
     }
 
-    /// Returns whether a complete response came that does not ask for less load.
-    pub(crate) fn is_response(self) -> bool {
-        matches!(self.error, None | Some(ErrorKind::UnexpectedAnswer)) && self.evidence() == HostEvidence::Responded
-    }
-
     /// Returns the evidence about the host.
     pub fn evidence(&self) -> HostEvidence {
         match (self.status, self.error.map(ErrorKind::host_evidence)) {
@@ -135,11 +130,12 @@ impl AttemptEnd {
         self.error == Some(ErrorKind::Tls) && self.is_refused
     }
 
-    /// Returns whether too many simultaneous requests may be the cause.
-    pub(crate) fn is_overload(self) -> bool {
-        match self.error {
-            Some(kind) => kind.load_evidence() == LoadEvidence::MaybeOverload,
-            None => matches!(self.status, Some(429 | 503)),
+    /// Returns the evidence about the load of the host.
+    pub(crate) fn load_evidence(self) -> LoadEvidence {
+        match (self.error.map_or(LoadEvidence::Responded, ErrorKind::load_evidence), self.status) {
+            (LoadEvidence::Responded, Some(429 | 503)) => LoadEvidence::MaybeOverload,
+            (LoadEvidence::Responded, Some(502 | 504) | None) => LoadEvidence::Neutral,
+            (evidence, _) => evidence,
         }
     }
 }

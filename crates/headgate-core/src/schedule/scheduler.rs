@@ -11,6 +11,7 @@
 
 mod finishing;
 mod readiness;
+pub mod rereading;
 mod stalling;
 #[cfg(test)]
 mod tests;
@@ -125,7 +126,8 @@ pub struct Scheduler {
     throttled: ThrottledTime,
     pauses: BTreeMap<Box<str>, u64>,
     is_paused: bool,
-    is_stopped: bool,
+    /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time, which is a real one.
+    stops_at: Option<Instant>,
     /// Whether rows whose attempts fail after a stop, and would be retried, are left undone for a later run.
     leaves_undone: bool,
 }
@@ -170,7 +172,7 @@ impl Scheduler {
             throttled: ThrottledTime::default(),
             pauses: BTreeMap::new(),
             is_paused: false,
-            is_stopped: false,
+            stops_at: None,
             leaves_undone: false,
         }
     }
@@ -202,7 +204,7 @@ impl Scheduler {
             || self.unhealthy > 0
             || self.network.is_watched()
             || self.is_paused
-            || self.is_stopped
+            || self.is_stopped()
             || self.look_ahead.has_deferred()
             || !self.is_empty()
     }
@@ -219,13 +221,8 @@ impl Scheduler {
         self.is_empty() || nothing_is_next && self.look_ahead.accepts_rows() && !self.starts_nothing()
     }
 
-    /// Returns whether deferred rows should be read again.
-    pub fn wants_deferred_rows(&self) -> bool {
-        self.hungry_hosts > 0 && !self.starts_nothing()
-    }
-
     fn starts_nothing(&self) -> bool {
-        self.is_paused || self.is_stopped || self.network.is_down()
+        self.is_paused || self.is_stopped() || self.network.is_down()
     }
 
     /// Returns whether any row was ever deferred.
@@ -241,7 +238,7 @@ impl Scheduler {
     /// Returns the next action at this time: to start or fail a row, or to wait. Call it until it returns a wait, and again
     /// when something has happened.
     pub fn next(&mut self, now: Instant) -> Decision {
-        let may_start = !self.is_paused && !self.is_stopped;
+        let may_start = !self.is_paused && !self.is_stopped();
         if may_start {
             self.wake(now);
         }
@@ -381,9 +378,10 @@ impl Scheduler {
         }
     }
 
-    /// Starts nothing any more: rows that wait are left undone, and so are those that still come.
-    pub fn stop(&mut self, now: Instant) {
-        self.is_stopped = true;
+    /// Starts nothing any more: rows that wait are left undone, and so are those that still come. Attempts in flight must end
+    /// by `until`, a real time. A second call may shorten it, never lengthen it.
+    pub fn stop(&mut self, until: Instant, now: Instant) {
+        self.stops_at = Some(self.stops_at.map_or(until, |earlier| earlier.min(until)));
         self.hostless.clear();
         self.failing.clear();
         for row in self.addresses.drain() {
@@ -396,6 +394,16 @@ impl Scheduler {
             }
             self.settle(index, now);
         }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stops_at.is_some()
+    }
+
+    /// Returns what a worker with this many rows in flight does at this real time, if the run was stopped.
+    pub fn after_stop(&self, in_flight: usize, now: Instant) -> Option<Decision> {
+        let until = self.stops_at?;
+        Some(if in_flight > 0 && now < until { Decision::WaitUntil(until) } else { Decision::Ended })
     }
 
     /// Applies other limits from now on.

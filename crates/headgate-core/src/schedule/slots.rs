@@ -1,13 +1,12 @@
 //! A worker's slots: how many of its lanes are in use, and the few rows that it has drawn from the queue.
 //!
-//! While nothing is limited and all hosts are healthy, rows start in their order, and [`Slots::next`] decides without a lock.
+//! While nothing is limited and all hosts are healthy, rows start in their order, and [`Slots::decide`] decides without a lock.
 //! Otherwise the worker passes what it has drawn to the [`Scheduler`](super::scheduler::Scheduler), which all workers share.
 //!
 //! Pure: it neither waits nor reads a clock. At most as many rows are in flight as there are lanes, and at most one chunk
-//! more has been drawn.
+//! more has been drawn. The scheduler alone knows whether the run was stopped.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use super::decision::Decision;
 use crate::row::Row;
@@ -20,8 +19,6 @@ pub struct Slots {
     lanes: usize,
     in_use: usize,
     input_ended: bool,
-    /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time.
-    stops_at: Option<Instant>,
     /// Rows drawn and not started: at most one chunk.
     drawn: VecDeque<Row>,
 }
@@ -29,21 +26,19 @@ pub struct Slots {
 impl Slots {
     /// Creates slots for this many lanes.
     pub fn new(lanes: usize) -> Self {
-        Self { lanes, in_use: 0, input_ended: false, stops_at: None, drawn: VecDeque::new() }
+        Self { lanes, in_use: 0, input_ended: false, drawn: VecDeque::new() }
     }
 
     /// Returns how many rows to draw. At most an eighth of what it has in flight, so that no worker keeps rows that another
     /// could start.
     pub fn wanted(&self) -> usize {
-        let wants = !self.input_ended && !self.is_stopped() && self.drawn.is_empty() && self.has_free();
+        let wants = !self.input_ended && self.drawn.is_empty() && self.has_free();
         if wants { (self.lanes / 8).clamp(1, MAX_CHUNK_ROWS) } else { 0 }
     }
 
-    /// Accepts rows that were drawn. A stopped run leaves them undone.
+    /// Accepts rows that were drawn.
     pub fn offer(&mut self, rows: impl IntoIterator<Item = Row>) {
-        if !self.is_stopped() {
-            self.drawn.extend(rows);
-        }
+        self.drawn.extend(rows);
     }
 
     /// Records that there are no more rows to draw.
@@ -51,20 +46,9 @@ impl Slots {
         self.input_ended = true;
     }
 
-    /// Starts nothing new; attempts in flight must end by `until`. A second call may shorten this time, never lengthen it.
-    pub fn stop(&mut self, until: Instant) {
-        self.stops_at = Some(self.stops_at.map_or(until, |earlier| earlier.min(until)));
-        self.drawn.clear();
-    }
-
-    /// Returns the next action at this time. Call it until it returns a wait or the end of the run, and again when
-    /// something has happened.
-    pub fn next(&mut self, now: Instant) -> Decision {
-        match self.stops_at {
-            Some(until) if self.in_use > 0 && now < until => return Decision::WaitUntil(until),
-            Some(_) => return Decision::Ended,
-            None => {}
-        }
+    /// Returns the next action. Call it until it returns a wait or the end of the run, and again when something has
+    /// happened.
+    pub fn decide(&mut self) -> Decision {
         if self.has_free()
             && let Some(row) = self.drawn.pop_front()
         {
@@ -90,12 +74,6 @@ impl Slots {
         std::mem::take(&mut self.drawn)
     }
 
-    /// Removes this row, if it was drawn and not started.
-    pub fn remove(&mut self, ordinal: u64) -> Option<Row> {
-        let at = self.drawn.iter().position(|row| row.ordinal == ordinal)?;
-        self.drawn.remove(at)
-    }
-
     pub fn has_free(&self) -> bool {
         self.in_use < self.lanes
     }
@@ -112,10 +90,6 @@ impl Slots {
     /// Changes the number of lanes; what is in flight stays.
     pub fn set_lanes(&mut self, lanes: usize) {
         self.lanes = lanes;
-    }
-
-    pub fn is_stopped(&self) -> bool {
-        self.stops_at.is_some()
     }
 
     pub fn in_use(&self) -> usize {

@@ -10,31 +10,22 @@ use headgate_core::target;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::{Share, StopOnPanic};
+use crate::engine::shared_scheduler::RowsToCancel;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 impl Share {
-    /// Cancels a row that waits, or is in flight here.
-    pub(super) fn cancel(&self, ordinal: u64) {
-        let drawn = self.slots.borrow_mut().remove(ordinal);
-        if let Some(row) = drawn {
-            self.shared.scheduler.cancel_drawn(row);
-        } else {
-            // It may have been requeued since the caller looked.
-            self.shared.scheduler.cancel(&self.shared.rows, ordinal);
-        }
-        self.cancel_in_flight(|row| row.ordinal == ordinal);
-    }
-
-    /// Cancels rows in flight here whose caller waits no more. Rows that have not started yet fail when the scheduler reaches them.
-    pub(super) fn cancel_unwanted(&self) {
-        self.cancel_in_flight(Row::is_unwanted);
-    }
-
-    fn cancel_in_flight(&self, holds: impl Fn(&Row) -> bool) {
-        for (row, span) in self.lanes.cancel(holds) {
+    /// Cancels rows that wait, or are in flight here.
+    pub(super) fn cancel(&self, rows: RowsToCancel) {
+        let mut slots = self.slots.borrow_mut();
+        let (drawn, others): (Vec<Row>, Vec<Row>) = slots.drain_drawn().into_iter().partition(|row| rows.includes(row));
+        slots.offer(others);
+        drop(slots);
+        // Rows may have been requeued since the caller looked there.
+        self.shared.scheduler.cancel(rows, drawn);
+        for (row, span) in self.lanes.cancel(|row| rows.includes(row)) {
             let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
             self.record_later(self.failed(row, span, failure));
         }
@@ -63,7 +54,7 @@ impl Share {
 
     /// Notes the host of the row that keeps the window full, if it is in flight here.
     pub(super) fn name_slow_row(&self) {
-        let slow_row = self.shared.window.full_at().and_then(|ordinal| {
+        let slow_row = self.shared.scheduler.window.full_at().and_then(|ordinal| {
             let target = target::parse(&self.lanes.url_of(ordinal)?).ok()?;
             Some(SlowRow { ordinal, host: target.origin.authority().into() })
         });

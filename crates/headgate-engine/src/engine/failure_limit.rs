@@ -33,7 +33,7 @@ impl EndedRow for RowOfShare<'_> {
     fn is_of_the_only_host(&self) -> bool {
         let host = self.host();
         let mut preparer = self.preparer();
-        self.share.shared.rows.all_queued(|row| preparer.limit_key(row).is_none_or(|other| *other == *host))
+        self.share.shared.scheduler.rows.all_queued(|row| preparer.limit_key(row).is_none_or(|other| *other == *host))
     }
 
     fn example(&self) -> String {
@@ -67,7 +67,7 @@ impl Share {
     /// Stops the run for this reason.
     pub(super) fn stop_run(&self, why: Message) {
         if self.shared.failure_limit.note_stop(why) {
-            self.stop(Instant::now() + LONGEST);
+            self.shared.scheduler.stop(Instant::now() + LONGEST);
         }
     }
 }

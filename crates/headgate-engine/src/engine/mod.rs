@@ -48,10 +48,9 @@ use headgate_http::recall::Recalls;
 use self::files_in_use::FilesInUse;
 use self::memory_limit::MemoryLimit;
 use self::shared::Shared;
-use self::shared_scheduler::SharedScheduler;
+use self::shared_scheduler::{RowsToCancel, SharedScheduler};
 use self::worker::{Begin, EngineShared, Order, RunNumber};
 use self::worker_index::WorkerIndex;
-use crate::queue::rows::RowReceiver;
 use crate::stats::worker::WorkerStats;
 
 pub use self::worker::runtime;
@@ -106,8 +105,8 @@ pub struct InFlight {
 pub struct Assigned {
     /// Of each worker that has a share, its figures.
     pub stats: Vec<Arc<Mutex<WorkerStats>>>,
+    pub scheduler: Arc<SharedScheduler>,
     run: RunNumber,
-    scheduler: Arc<SharedScheduler>,
     /// Weak: a run that has ended holds no engine.
     workers: Vec<async_channel::WeakSender<Order>>,
 }
@@ -284,7 +283,7 @@ impl Engine {
             // Runs of few rows in flight do not all go to the first workers.
             let orders = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];
             if orders.send_blocking(Order::Begin(run, Box::new(begin))).is_err() {
-                shared.end_rows();
+                shared.scheduler.stop(Instant::now());
                 return Err(JobError::internal("a worker of the engine has died: please report it"));
             }
             assigned.stats.push(stats);
@@ -295,19 +294,14 @@ impl Engine {
 }
 
 impl Assigned {
-    /// Cancels a row, wherever it is: it fails as `cancelled`. One that has ended, or was not read yet, is left alone.
-    pub fn cancel(&self, rows: &RowReceiver, ordinal: u64) {
-        if !self.scheduler.cancel(rows, ordinal) {
-            for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
-                let _ = worker.send_blocking(Order::Cancel(self.run, ordinal));
-            }
+    /// Cancels rows, wherever they are: they fail as `cancelled`. Those that have ended, or were not read yet, are left alone.
+    pub fn cancel(&self, rows: RowsToCancel) {
+        let has_found = self.scheduler.cancel(rows, Vec::new());
+        if has_found && matches!(rows, RowsToCancel::One(_)) {
+            return;
         }
-    }
-
-    /// Cancels rows in flight whose caller waits no more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
-    pub fn cancel_unwanted(&self) {
         for worker in self.workers.iter().filter_map(async_channel::WeakSender::upgrade) {
-            let _ = worker.send_blocking(Order::CancelUnwanted(self.run));
+            let _ = worker.send_blocking(Order::Cancel(self.run, rows));
         }
     }
 }

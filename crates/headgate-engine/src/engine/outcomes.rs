@@ -1,13 +1,10 @@
 //! How outcomes are made, counted, and given to the sink or to the caller that waits for them.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_core::error::Failure;
-use headgate_core::response::{Response, ResponseRef};
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
-use headgate_core::selected::SelectedValues;
 use headgate_http::pool::Route;
 
 use crate::engine::gathered::Batch;
@@ -15,58 +12,45 @@ use crate::engine::lanes::Span;
 use crate::engine::share::Share;
 use crate::stats::lanes::Wait;
 
-/// The number of attempts at a row, and the times of the last one.
-struct Attempts {
-    count: u16,
-    started_at_us: i64,
-    elapsed_us: u64,
-}
-
 impl Share {
-    /// Returns the outcome of a row. `span`: of its last attempt, if there was one since it was last requeued.
-    pub(super) fn outcome(
-        &self,
-        row: Row,
-        span: Option<Span>,
-        remote_addr: Option<Arc<str>>,
-        response: Option<Response>,
-        selected: Option<Box<SelectedValues>>,
-        failure: Option<Failure>,
-    ) -> Outcome {
-        let Attempts { count, started_at_us, elapsed_us } = self.attempts(&row, span);
-        let method = self.method_of(&row).into();
-        Outcome { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, response, selected, failure }
-    }
-
-    /// As [`Share::outcome`], without a copy of what the response has.
-    pub(super) fn outcome_ref<'a>(
-        &'a self,
-        row: &'a Row,
-        span: Option<Span>,
-        remote_addr: Option<&'a str>,
-        response: Option<ResponseRef<'a>>,
-        selected: Option<&'a SelectedValues>,
-        failure: Option<&'a Failure>,
-    ) -> OutcomeRef<'a> {
-        let Attempts { count, started_at_us, elapsed_us } = self.attempts(row, span);
-        let method = self.method_of(row);
-        OutcomeRef { row, method, attempts: count, started_at_us, elapsed_us, remote_addr, response, selected, failure }
-    }
-
+    /// Returns the outcome of a row, to which its response, or why there is none, is added. `span`: of its last attempt, if
+    /// there was one since it was last requeued.
     #[inline]
-    fn attempts(&self, row: &Row, span: Option<Span>) -> Attempts {
+    pub(super) fn outcome_ref<'a>(&'a self, row: &'a Row, span: Option<Span>) -> OutcomeRef<'a> {
         // What was requested before the row was redirected and requeued is a part of an attempt, too.
         let span = span.or_else(|| row.chain()?.earlier.map(|_| Span::none())).map(|span| span.whole(row));
-        Attempts {
-            count: row.attempts_before() + u16::from(span.is_some()),
+        OutcomeRef {
+            row,
+            method: self.method_of(row),
+            attempts: row.attempts_before() + u16::from(span.is_some()),
             started_at_us: self.unix_us(span.map_or_else(Instant::now, |span| span.started)),
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
+            remote_addr: None,
+            response: None,
+            selected: None,
+            failure: None,
+        }
+    }
+
+    /// As [`Share::outcome_ref`], with the row.
+    pub(super) fn outcome(&self, row: Row, span: Option<Span>) -> Outcome {
+        let OutcomeRef { method, attempts, started_at_us, elapsed_us, .. } = self.outcome_ref(&row, span);
+        Outcome {
+            method: method.into(),
+            row,
+            attempts,
+            started_at_us,
+            elapsed_us,
+            remote_addr: None,
+            response: None,
+            selected: None,
+            failure: None,
         }
     }
 
     /// Returns the outcome of a row that fails without a response.
     pub(super) fn failed(&self, row: Row, span: Option<Span>, failure: Failure) -> Outcome {
-        self.outcome(row, span, None, None, None, Some(failure))
+        Outcome { failure: Some(failure), ..self.outcome(row, span) }
     }
 
     pub(super) fn method_of<'a>(&'a self, row: &'a Row) -> &'a str {

@@ -8,6 +8,7 @@ use headgate_core::live::Live;
 use headgate_core::row::Row;
 use headgate_core::schedule::decision::Decision;
 use headgate_core::schedule::scheduler::Scheduler;
+use headgate_core::schedule::scheduler::rereading::RereadDecision;
 use headgate_core::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 use headgate_core::target::{self, Target};
 use tokio::task::spawn_local;
@@ -20,24 +21,19 @@ use crate::queue::rows::NoRows;
 const MAX_LOOK_UPS: usize = 64;
 /// A worker draws at most so many chunks of rows before its other tasks run.
 const MAX_DRAWS: usize = 16;
-/// Reading deferred rows takes at most a fifth of the time while there is other work.
-const PAUSES_BETWEEN_READINGS: u32 = 4;
 
 impl Share {
     /// Returns what to do now, and whether the worker would draw rows that arrive later. Draws rows if there are some.
     pub(super) fn decide(self: &Rc<Self>, now: Instant) -> (Decision, bool) {
         loop {
             let mut slots = self.slots.borrow_mut();
-            if slots.is_stopped() {
-                return (slots.next(now), false);
-            }
             let (decision, wants_rows) = if self.shared.scheduler.is_needed() {
                 self.decide_with_lock(&mut slots, now)
             } else {
-                let decision = slots.next(now);
+                let decision = slots.decide();
                 let wanted = if decision == Decision::Wait { slots.wanted() } else { 0 };
                 if wanted > 0 {
-                    match self.shared.rows.try_recv(wanted) {
+                    match self.shared.scheduler.rows.try_recv(wanted) {
                         Ok(rows) => slots.offer(rows),
                         Err(NoRows::Ended) => slots.end_input(),
                         Err(NoRows::Empty) => return (decision, true),
@@ -52,7 +48,7 @@ impl Share {
             };
             // A worker without lanes draws nothing, and so does not learn that there are no more rows.
             let has_no_lanes = decision == Decision::Wait && slots.lanes() == 0 && slots.in_use() == 0;
-            let is_over = has_no_lanes && self.shared.rows.has_ended() && !self.shared.scheduler.has_rows();
+            let is_over = has_no_lanes && self.shared.scheduler.rows.has_ended() && !self.shared.scheduler.has_rows();
             return (if is_over { Decision::Ended } else { decision }, wants_rows);
         }
     }
@@ -60,6 +56,9 @@ impl Share {
     fn decide_with_lock(self: &Rc<Self>, slots: &mut Slots, now: Instant) -> (Decision, bool) {
         let (mut scheduler, awake) = self.shared.scheduler.lock_at(now);
         let drawn = slots.drain_drawn();
+        if let Some(decision) = scheduler.after_stop(slots.in_use(), now) {
+            return (decision, false);
+        }
         let mut is_news = !drawn.is_empty();
         for row in drawn {
             self.offer(&mut scheduler, row, awake);
@@ -86,7 +85,7 @@ impl Share {
                 break Decision::WaitUntil(now);
             }
             // Under the lock, so that rows come to the scheduler in their order.
-            match self.shared.rows.try_recv(MAX_CHUNK_ROWS) {
+            match self.shared.scheduler.rows.try_recv(MAX_CHUNK_ROWS) {
                 Ok(rows) => rows.into_iter().for_each(|row| self.offer(&mut scheduler, row, awake)),
                 Err(NoRows::Ended) if scheduler.is_empty() && slots.in_use() == 0 => break Decision::Ended,
                 Err(_) => break Decision::wait(self.steer_rereading(&mut scheduler, until, now)),
@@ -169,33 +168,22 @@ impl Share {
     pub(super) fn pass_on_deferred(&self, scheduler: &mut Scheduler) {
         let rows = scheduler.drain_deferred();
         if !rows.is_empty() {
-            self.shared.rows.defer(&rows);
+            self.shared.scheduler.rows.defer(&rows);
         }
     }
 
     /// Has deferred rows read again, where there is room for them. Returns when to look again.
     fn steer_rereading(&self, scheduler: &mut Scheduler, until: Option<Instant>, now: Instant) -> Option<Instant> {
-        let rows = &self.shared.rows;
-        if !scheduler.has_deferred() || !scheduler.wants_rows() {
+        if !scheduler.has_deferred() {
             return until;
         }
-        let rereading = rows.rereading();
-        if rereading.active {
-            if !scheduler.wants_deferred_rows() && !rows.is_source_stalled() {
-                rows.end_rereading();
-            }
-            return until;
+        let rows = &self.shared.scheduler.rows;
+        match scheduler.decide_rereading(&rows.rereading(), now) {
+            RereadDecision::Continue => {}
+            RereadDecision::Begin(first) => rows.reread(first),
+            RereadDecision::End => rows.end_rereading(),
+            RereadDecision::WaitUntil(time) => return Some(until.map_or(time, |until| until.min(time))),
         }
-        let Some(first) = rows.first_deferred() else { return until };
-        if !scheduler.wants_deferred_rows() && !scheduler.is_empty() {
-            return until;
-        }
-        let pause_ends = rereading.ended_at.map(|ended| ended + rereading.last_took * PAUSES_BETWEEN_READINGS);
-        if let Some(ends) = pause_ends.filter(|ends| *ends > now && !scheduler.is_empty()) {
-            return Some(until.map_or(ends, |until| until.min(ends)));
-        }
-        scheduler.begin_rereading();
-        rows.reread(first);
         until
     }
 

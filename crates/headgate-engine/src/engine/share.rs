@@ -44,9 +44,6 @@ pub(super) struct Share {
     pub(super) lanes: Lanes,
     /// Something has happened that may change what is decided.
     changed: Notify,
-    /// The sink takes no outcomes any more.
-    nothing_is_kept: Cell<bool>,
-    alarm: Alarm,
     /// Tasks that look up hostnames for the scheduler.
     pub(super) looking_up: Cell<usize>,
     /// Which part of the run is this worker's.
@@ -79,8 +76,6 @@ impl Share {
             unrecorded: RefCell::default(),
             lanes: Lanes::default(),
             changed: Notify::new(),
-            nothing_is_kept: Cell::new(false),
-            alarm: Alarm::new(),
             looking_up: Cell::new(0),
             worker,
         })
@@ -115,22 +110,16 @@ impl Share {
 
     /// Carries out decisions until the run has ended.
     async fn drive(self: &Rc<Self>) {
-        let (scheduler, rows) = (&self.shared.scheduler, &self.shared.rows);
-        let mut stops_at = self.shared.stops_at.clone();
+        let (scheduler, alarm) = (&self.shared.scheduler, Alarm::new());
         let mut live = self.shared.limits.live.clone();
         if live.borrow().paused {
             scheduler.change_at(Instant::now(), |scheduler, now| scheduler.pause(true, now));
         }
-        // A run whose handle is gone works on to its end: nothing can stop it any more.
-        let mut may_be_stopped = true;
         let mut may_be_set = true;
-        if let Some(until) = *stops_at.borrow_and_update() {
-            self.stop(until);
-        }
         loop {
             self.record_unrecorded().await;
             // Before the decision, so that no change after it is missed.
-            let (scheduler_changed, rows_came) = (scheduler.changed(), rows.available());
+            let (scheduler_changed, rows_came) = (scheduler.changed(), scheduler.rows.available());
             let (decision, wants_rows) = self.decide(Instant::now());
             let until = match decision {
                 Decision::Start(row, host) => {
@@ -163,22 +152,9 @@ impl Share {
                     Err(_) => may_be_set = false,
                 },
                 () = self.changed.notified() => {}
-                changed = stops_at.changed(), if may_be_stopped => match (changed, *stops_at.borrow_and_update()) {
-                    (Ok(()), Some(until)) => self.stop(until),
-                    (Ok(()), None) => {}
-                    (Err(_), _) => may_be_stopped = false,
-                },
-                () = self.alarm.until(until), if until.is_some() => {}
+                () = alarm.until(until), if until.is_some() => {}
             }
         }
-    }
-
-    /// Starts no row any more; what is in flight has until then.
-    pub(super) fn stop(&self, until: Instant) {
-        // For all workers: what stops one, stops the run.
-        self.shared.end_rows();
-        self.slots.borrow_mut().stop(until);
-        self.changed.notify_one();
     }
 
     /// Has [`Share::drive`] record an outcome of a row that is in no lane any more.
@@ -207,9 +183,7 @@ impl Share {
         if let Some(error) = error {
             self.shared.failure.set(error);
         }
-        if !self.nothing_is_kept.replace(true) {
-            self.stop(Instant::now());
-        }
+        self.shared.scheduler.stop(Instant::now());
     }
 
     /// Has the loop decide again.
@@ -237,14 +211,14 @@ struct EndOnPanic<'a> {
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.share.shared.end_rows();
+            self.share.shared.scheduler.stop(Instant::now());
             self.share.lanes.end_all();
             self.background.abort();
         }
     }
 }
 
-/// What panics beside it ends the share in an orderly way.
+/// Stops the run if a task panics beside [`Share::run`], so that the share ends in an orderly way.
 pub(super) struct StopOnPanic {
     share: Rc<Share>,
     _panic: PanicGuard,
@@ -260,7 +234,7 @@ impl StopOnPanic {
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.share.stop(Instant::now());
+            self.share.shared.scheduler.stop(Instant::now());
         }
     }
 }

@@ -1,11 +1,9 @@
 //! What the workers of a run have in common.
 
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use headgate_core::clock::Clock;
 use headgate_core::error::Failure;
-use headgate_core::schedule::scheduler::Scheduler;
 use headgate_core::selected::SelectValues;
 use headgate_core::status_set::StatusSet;
 use headgate_http::client::AttemptLimits;
@@ -13,14 +11,11 @@ use headgate_http::method::Methods;
 use headgate_http::robots::RobotsTable;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::columns::result::ResultColumns;
-use tokio::sync::watch;
 
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::queue::responders::Responders;
-use crate::queue::rows::RowReceiver;
-use crate::queue::window::Window;
 
 /// What the workers of a run have in common.
 #[derive(Debug)]
@@ -28,12 +23,7 @@ pub struct Shared {
     pub clock: Clock,
     pub limits: AttemptLimits,
     pub methods: Methods,
-    pub rows: RowReceiver,
-    /// What the source waits for besides room in `rows`.
-    pub window: Arc<Window>,
     pub outcomes: async_channel::Sender<OutcomeBatch>,
-    /// The run was stopped: what is in flight has until then.
-    pub stops_at: watch::Receiver<Option<Instant>>,
     pub failure: Arc<FirstFailure>,
     /// What results are made of; `None`: the sink wants none.
     pub columns: Option<ResultColumns>,
@@ -50,13 +40,4 @@ pub struct Shared {
     pub failure_limit: SharedFailureLimit,
     /// Why a host could not be reached, the last time that one could not.
     pub last_unreached: Mutex<Option<Failure>>,
-}
-
-impl Shared {
-    /// Stops the rows: none is read or started any more.
-    pub fn end_rows(&self) {
-        self.rows.stop();
-        self.window.close();
-        self.scheduler.change_at(Instant::now(), Scheduler::stop);
-    }
 }

@@ -1,7 +1,8 @@
-//! The scheduler of a run as its workers share it.
+//! The scheduler of a run as its workers share it, with the queue that it draws from. A run is stopped here, and rows that wait
+//! are cancelled here.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use headgate_core::limits::{Limits, RetryOn, Retrying};
@@ -15,18 +16,33 @@ use tokio::sync::futures::Notified;
 
 use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
+use crate::queue::window::Window;
 use crate::stats::throttled::FigureSource;
 
-/// Where rows that are left undone can be read again.
+/// The rows that a caller cancels.
 #[derive(Debug, Clone, Copy)]
-pub struct CanReread {
-    pub in_this_run: bool,
-    pub in_a_later_run: bool,
+pub enum RowsToCancel {
+    /// The row with this ordinal.
+    One(u64),
+    /// All rows whose caller waits no more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
+    Unwanted,
+}
+
+impl RowsToCancel {
+    pub(super) fn includes(self, row: &Row) -> bool {
+        match self {
+            Self::One(ordinal) => row.ordinal == ordinal,
+            Self::Unwanted => row.is_unwanted(),
+        }
+    }
 }
 
 /// The scheduler of a run. While it is not needed, workers start rows without its lock.
 #[derive(Debug)]
 pub struct SharedScheduler {
+    pub(super) rows: RowReceiver,
+    /// What the source waits for besides room in `rows`.
+    pub(super) window: Arc<Window>,
     scheduler: Mutex<Scheduler>,
     /// See [`Scheduler::is_needed`].
     is_needed: AtomicBool,
@@ -44,13 +60,23 @@ pub struct SharedScheduler {
 }
 
 impl SharedScheduler {
-    /// Returns the scheduler of a run that begins now; `body_bytes`: the length of the run's own body.
-    pub fn of(run: &RunOptions, body_bytes: u64, input: CanReread, responders: &Responders, now: Instant) -> Self {
+    /// Returns the scheduler of a run that begins now; `body_bytes`: the length of the run's own body; `is_resumable`: a later
+    /// run can send rows that are left undone.
+    pub fn of(
+        run: &RunOptions,
+        body_bytes: u64,
+        (rows, window): (RowReceiver, Arc<Window>),
+        is_resumable: bool,
+        responders: &Responders,
+        now: Instant,
+    ) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
         let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.limit_by)).collect();
-        let scheduler = Scheduler::new(rules, input.in_this_run, fastrand::u64(..), now);
-        let scheduler = scheduler.leaving_undone(input.in_a_later_run).resuming(earlier);
+        let scheduler = Scheduler::new(rules, rows.can_defer(), fastrand::u64(..), now);
+        let scheduler = scheduler.leaving_undone(is_resumable).resuming(earlier);
         Self {
+            rows,
+            window,
             is_needed: AtomicBool::new(scheduler.is_needed()),
             counts_sends: AtomicBool::new(scheduler.rules().limits.has_rates()),
             deadline: AtomicU64::new(deadline_ns(&scheduler.rules().retrying)),
@@ -102,20 +128,34 @@ impl SharedScheduler {
         changed
     }
 
-    /// Cancels a row that waits in the queue or here: it fails next. Returns whether there is one.
-    pub(super) fn cancel(&self, rows: &RowReceiver, ordinal: u64) -> bool {
-        self.change_at(Instant::now(), |scheduler, now| {
-            // Before the row leaves the queue: a worker that then finds the queue at its end comes here.
-            self.is_needed.store(true, Ordering::Relaxed);
-            let Some(row) = rows.remove(ordinal) else { return scheduler.cancel_waiting(ordinal, now) };
-            scheduler.cancel(row);
-            true
-        })
+    /// Stops the run: no row is read or started any more, and attempts in flight must end by `until`. A second call may shorten
+    /// this time, never lengthen it.
+    pub fn stop(&self, until: Instant) {
+        // First: a worker that finds the queue closed is then told when to end.
+        self.change_at(Instant::now(), |scheduler, now| scheduler.stop(until, now));
+        self.close();
     }
 
-    /// Cancels a row that was drawn and has not started: it fails next.
-    pub(super) fn cancel_drawn(&self, row: Row) {
-        self.change_at(Instant::now(), |scheduler, _| scheduler.cancel(row));
+    /// Closes the queue, since no rows are wanted any more.
+    pub fn close(&self) {
+        self.rows.close();
+        self.window.close();
+    }
+
+    /// Returns whether the run was stopped before its end.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_stopped()
+    }
+
+    /// Cancels rows: `drawn`, which a worker has drawn and not started, and those that wait in the queue or here. They fail
+    /// next. Returns whether there are any.
+    pub(super) fn cancel(&self, rows: RowsToCancel, mut drawn: Vec<Row>) -> bool {
+        self.change_at(Instant::now(), |scheduler, now| {
+            // Before the rows leave the queue: a worker that then finds the queue at its end comes here.
+            self.is_needed.store(true, Ordering::Relaxed);
+            drawn.extend(self.rows.remove(|row| rows.includes(row)));
+            scheduler.cancel(drawn, |row| rows.includes(row), now)
+        })
     }
 
     /// Notes that a worker of the run runs.

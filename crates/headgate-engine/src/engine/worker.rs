@@ -29,6 +29,7 @@ use crate::engine::completion_queue;
 use crate::engine::machine;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
+use crate::engine::shared_scheduler::RowsToCancel;
 use crate::engine::worker_index::WorkerIndex;
 use crate::stats::worker::WorkerStats;
 
@@ -41,10 +42,8 @@ pub(super) type RunNumber = u64;
 /// What a run has a worker do.
 pub(super) enum Order {
     Begin(RunNumber, Box<Begin>),
-    /// Cancel this row if you have it.
-    Cancel(RunNumber, u64),
-    /// Cancel rows in flight whose caller waits no more.
-    CancelUnwanted(RunNumber),
+    /// Cancel those of these rows that you have.
+    Cancel(RunNumber, RowsToCancel),
 }
 
 /// A share of a run.
@@ -154,16 +153,10 @@ impl Worker {
     fn obey(self: &Rc<Self>, order: Order) {
         match order {
             Order::Begin(run, begin) => self.begin(run, *begin),
-            Order::Cancel(run, ordinal) => {
+            Order::Cancel(run, rows) => {
                 let share = self.shares.borrow().get(&run).map(|(share, _)| share.clone());
                 if let Some(share) = share {
-                    share.cancel(ordinal);
-                }
-            }
-            Order::CancelUnwanted(run) => {
-                let share = self.shares.borrow().get(&run).map(|(share, _)| share.clone());
-                if let Some(share) = share {
-                    share.cancel_unwanted();
+                    share.cancel(rows);
                 }
             }
         }
@@ -196,7 +189,7 @@ impl Worker {
             }
             Err(error) => {
                 shared.failure.set(error);
-                shared.end_rows();
+                shared.scheduler.stop(Instant::now());
             }
         }
     }

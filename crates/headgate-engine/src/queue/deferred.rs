@@ -5,18 +5,8 @@
 use std::time::{Duration, Instant};
 
 use headgate_core::row::{Row, RowBatch};
+use headgate_core::schedule::scheduler::rereading::Rereading;
 use roaring::RoaringTreemap;
-
-/// The state of reading deferred rows again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rereading {
-    /// Deferred rows are being read, or this was requested.
-    pub active: bool,
-    /// The duration of the last rereading.
-    pub last_took: Duration,
-    /// The end of the last rereading.
-    pub ended_at: Option<Instant>,
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
@@ -107,8 +97,9 @@ impl Deferred {
         !matches!(self.state, RereadState::Idle)
     }
 
-    pub(super) fn rereading(&self) -> Rereading {
-        Rereading { active: self.is_active(), last_took: self.last_took, ended_at: self.ended_at }
+    pub(super) fn rereading(&self, is_source_stalled: bool) -> Rereading {
+        let (active, first) = (self.is_active(), self.first());
+        Rereading { active, first, is_source_stalled, last_took: self.last_took, ended_at: self.ended_at }
     }
 
     /// Returns how many of these rows are deferred, and their bytes.

@@ -21,7 +21,7 @@ impl RereadSender {
     /// Waits for a request to read rows again, and returns the first ordinal. `None`: no rows are wanted any more.
     pub fn wait_for_request(&self) -> Option<u64> {
         let mut state = self.shared.state();
-        while !state.closed {
+        while !state.is_closed {
             if let Some(from) = state.deferred.begin(Instant::now()) {
                 return Some(from);
             }
@@ -72,7 +72,7 @@ impl RereadSender {
 }
 
 fn is_over(state: &QueueState) -> bool {
-    state.closed || state.deferred.is_enough()
+    state.is_closed || state.deferred.is_enough()
 }
 
 impl Drop for RereadSender {

@@ -7,15 +7,15 @@
 //! again on request. The source waits meanwhile when it next sends rows, so it need not be interrupted. It is never further
 //! than a window beyond the first deferred row, except for rows that are queued.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use tokio::sync::futures::Notified;
-
-pub use super::deferred::Rereading;
 use headgate_core::row::{Row, RowBatch};
+use headgate_core::schedule::scheduler::rereading::Rereading;
+use tokio::sync::futures::Notified;
 
 use super::reread::RereadSender;
 use super::shared::{QueueState, SharedQueue, SourceState};
@@ -71,7 +71,7 @@ impl RowSender {
         let bytes: usize = batch.iter().map(Row::bytes).sum();
         let mut state = self.shared.state();
         let mut waited = false;
-        while !state.closed {
+        while !state.is_closed {
             if !self.shared.must_wait(&mut state, last) {
                 if state.has_room(batch.len(), bytes) || waited && state.is_half_empty() {
                     state.rows.extend(batch);
@@ -102,7 +102,7 @@ impl RowSender {
 
     /// Returns whether no rows are wanted any more.
     pub fn is_closed(&self) -> bool {
-        self.shared.state().closed
+        self.shared.state().is_closed
     }
 }
 
@@ -120,7 +120,7 @@ impl RowFeeder {
     /// Queues rows, even if the queue is full. Returns `false` if no rows are wanted any more, and drops the rows then.
     pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
         let mut state = self.sender.shared.state();
-        if state.closed {
+        if state.is_closed {
             return false;
         }
         let before = state.rows.len();
@@ -177,7 +177,7 @@ impl RowReceiver {
     /// Defers rows that were drawn, in any order. Call it only if rows can be deferred.
     pub fn defer(&self, ordinals: &[u64]) {
         let mut state = self.shared.state();
-        if !state.closed {
+        if !state.is_closed {
             state.deferred.add(ordinals);
         }
     }
@@ -186,7 +186,7 @@ impl RowReceiver {
     /// nothing while deferred rows are read.
     pub fn reread(&self, from: u64) {
         let mut state = self.shared.state();
-        if state.closed || !state.deferred.request(from) {
+        if state.is_closed || !state.deferred.request(from) {
             return;
         }
         drop(state);
@@ -215,12 +215,8 @@ impl RowReceiver {
 
     /// Returns the state of reading deferred rows again.
     pub fn rereading(&self) -> Rereading {
-        self.shared.state().deferred.rereading()
-    }
-
-    /// Returns the first row that is deferred.
-    pub fn first_deferred(&self) -> Option<u64> {
-        self.shared.state().deferred.first()
+        let state = self.shared.state();
+        state.deferred.rereading(state.source != SourceState::Reads)
     }
 
     #[cfg(test)]
@@ -228,20 +224,17 @@ impl RowReceiver {
         self.shared.state().deferred.count()
     }
 
-    /// Returns whether the source can't continue by itself: it is at the end of the input, or as far beyond rows that are not
-    /// done as it may be.
-    pub fn is_source_stalled(&self) -> bool {
-        self.shared.state().source != SourceState::Reads
-    }
-
-    /// Removes this row from the queue and returns it, if it is queued.
-    pub fn remove(&self, ordinal: u64) -> Option<Row> {
+    /// Removes the queued rows for which `holds` is true, and returns them.
+    pub fn remove(&self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
         let mut state = self.shared.state();
-        let at = state.rows.iter().position(|row| row.ordinal == ordinal)?;
-        let row = state.rows.remove(at)?;
-        state.bytes -= row.bytes();
+        if !state.rows.iter().any(&holds) {
+            return Vec::new();
+        }
+        let (removed, others): (Vec<Row>, _) = mem::take(&mut state.rows).into_iter().partition(holds);
+        state.rows = VecDeque::from(others);
+        state.bytes -= removed.iter().map(Row::bytes).sum::<usize>();
         self.wake_source_if_half_empty(&mut state);
-        Some(row)
+        removed
     }
 
     fn wake_source_if_half_empty(&self, state: &mut QueueState) {
@@ -251,12 +244,12 @@ impl RowReceiver {
     }
 
     /// Drops the queued rows, and closes the queue, so that the source stops.
-    pub fn stop(&self) {
+    pub fn close(&self) {
         let mut state = self.shared.state();
         state.rows.clear();
         state.bytes = 0;
         // This happens under the same lock, so no batch is queued in between.
-        state.closed = true;
+        state.is_closed = true;
         drop(state);
         self.shared.close();
         // `deferring` keeps the input open, and this receiver may live longer.

@@ -30,8 +30,8 @@ pub(super) struct QueueState {
     pub(super) bytes: usize,
     pub(super) source_waits: bool,
     pub(super) source: SourceState,
-    /// No more rows will come, or no more are wanted.
-    pub(super) closed: bool,
+    /// No more rows enter the queue: a sender is gone, or no more rows are wanted.
+    pub(super) is_closed: bool,
     pub(super) deferred: Deferred,
 }
 
@@ -58,7 +58,7 @@ impl QueueState {
     /// Returns whether no row is queued, and none will come.
     pub(super) fn has_ended(&self) -> bool {
         let is_read = self.source == SourceState::AtEnd && self.deferred.is_empty() && !self.deferred.is_active();
-        (self.closed || is_read) && self.rows.is_empty()
+        (self.is_closed || is_read) && self.rows.is_empty()
     }
 
     /// Queues those of the rows that are deferred, which have `bytes` bytes in total.
@@ -92,7 +92,7 @@ impl SharedQueue {
     }
 
     pub(super) fn close(&self) {
-        self.state().closed = true;
+        self.state().is_closed = true;
         self.wake_all();
     }
 

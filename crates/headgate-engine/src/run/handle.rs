@@ -13,13 +13,13 @@ use headgate_core::selected::SelectValues;
 use super::job_state::JobState;
 use super::live::LiveRun;
 use super::sink_thread::Done;
-use super::stop::Stop;
 use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
+use crate::engine::shared_scheduler::{RowsToCancel, SharedScheduler};
 use crate::engine::waker::WakeCaller;
 use crate::job::control::SettingsChange;
-use crate::queue::rows::{RowFeeder, RowReceiver};
+use crate::queue::rows::RowFeeder;
 use crate::stats::bottleneck::merging;
 use crate::stats::monitor::Monitor;
 use crate::stats::report::{Snapshot, Summary};
@@ -31,8 +31,6 @@ const LONGEST_ABORT: Duration = Duration::from_secs(1);
 /// The handle of a run. Dropping it does not stop the run.
 #[derive(Debug)]
 pub struct Run {
-    pub(super) stop: Stop,
-    pub(super) rows: RowReceiver,
     pub(super) grace: Duration,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
@@ -101,7 +99,7 @@ impl Run {
     /// Cancels all rows whose completion queue is closed (see [`CompletionQueue::close`](crate::engine::completion_queue::CompletionQueue::close)).
     pub fn cancel_unwanted(&self) {
         if let Some(assigned) = &self.assigned {
-            assigned.cancel_unwanted();
+            assigned.cancel(RowsToCancel::Unwanted);
         }
     }
 
@@ -109,7 +107,7 @@ impl Run {
     /// has not delivered yet, is unaffected. Returns before the row has ended.
     pub fn cancel(&self, row: u64) {
         if let Some(assigned) = &self.assigned {
-            assigned.cancel(&self.rows, row);
+            assigned.cancel(RowsToCancel::One(row));
         }
     }
 
@@ -153,14 +151,24 @@ impl Run {
 
     /// Starts no more requests; those in flight have the run's grace period to finish.
     pub fn stop(&self) {
-        self.stop.at(Instant::now() + self.grace);
+        self.stop_at(Instant::now() + self.grace);
     }
 
     /// Stops the run and cancels requests in flight. Outcomes received so far are written.
     pub fn abort(&self) {
         let _ = self.aborted.set(Instant::now());
-        self.stop.at(Instant::now());
+        self.stop_at(Instant::now());
         self.done.reevaluate();
+    }
+
+    fn scheduler(&self) -> Option<&SharedScheduler> {
+        self.assigned.as_ref().map(|assigned| &*assigned.scheduler)
+    }
+
+    fn stop_at(&self, until: Instant) {
+        if let Some(scheduler) = self.scheduler() {
+            scheduler.stop(until);
+        }
     }
 
     fn monitor(&self) -> MutexGuard<'_, Monitor> {
@@ -172,7 +180,7 @@ impl Run {
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let stopping = self.stop.is_stopping();
+        let stopping = self.scheduler().is_some_and(SharedScheduler::is_stopped);
         let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
         if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
             snapshot.bound_by = merging(merged, parts);
@@ -183,12 +191,12 @@ impl Run {
     /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
         let ended = self.done.at().unwrap_or_else(Moment::now);
-        let interrupted = self.stop.is_stopping();
+        let is_stopped = self.scheduler().is_some_and(SharedScheduler::is_stopped);
         let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
-        summary.interrupted = interrupted;
         summary.stopped_by = self.stopped_by.get().cloned();
+        summary.interrupted = is_stopped && summary.stopped_by.is_none();
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         summary.failure = self.failure.get().as_ref().map(Into::into);

@@ -27,15 +27,14 @@ use super::live::{LiveRun, StoredSettings};
 use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
-use super::stop::Stop;
 use super::weighing::Weighing;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
-use crate::engine::shared_scheduler::{CanReread, SharedScheduler};
+use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, Room, Work, machine};
 use crate::job::DoneRows;
-use crate::queue::rows::{Deferring, RowFeeder, RowReceiver, row_queue};
+use crate::queue::rows::{Deferring, RowFeeder, row_queue};
 use crate::queue::window::Window;
 use crate::stats::monitor::{Monitor, Setting};
 
@@ -104,10 +103,6 @@ fn saver(places: Option<SavePaths>, engine: &Engine, request: &RequestOptions) -
     (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.clone()))), unused)
 }
 
-fn can_reread(rows: &RowReceiver, state: Option<&JobState>) -> CanReread {
-    CanReread { in_this_run: rows.can_defer(), in_a_later_run: state.is_some_and(|state| state.resumable) }
-}
-
 impl Launch {
     fn setting(&self) -> Setting {
         Setting {
@@ -142,7 +137,6 @@ impl Launch {
         let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
         let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.deferring(&failure));
-        let (stop, stops_at) = Stop::new(rows.clone());
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let input_rows = Arc::<OnceLock<u64>>::default();
         let clock = Clock::start();
@@ -160,15 +154,20 @@ impl Launch {
                 let live = LiveRun::shared(self.named, self.stored_settings, (engine.clone(), room), notes.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
-                let can_reread = can_reread(&rows, state.as_ref());
+                let is_resumable = state.as_ref().is_some_and(|state| state.resumable);
                 if matches!(self.rows, RowsFrom::Caller) {
                     // Callers wait for single rows: each must fail on its own.
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
-                let scheduler =
-                    SharedScheduler::of(&self.run, self.request.body_bytes(), can_reread, &responders, started);
-                let scheduler = Arc::new(scheduler);
+                let scheduler = Arc::new(SharedScheduler::of(
+                    &self.run,
+                    self.request.body_bytes(),
+                    (rows, window.clone()),
+                    is_resumable,
+                    &responders,
+                    started,
+                ));
                 throttling = Some(scheduler.clone());
                 let shared = Shared {
                     clock,
@@ -177,12 +176,9 @@ impl Launch {
                     selection: self.columns.selection.clone().map(|selection| selection as _),
                     omits_bodies: !self.columns.has("body"),
                     columns: sink.wants_results().then_some(self.columns),
-                    rows: rows.clone(),
                     outcomes: outcome_sender,
-                    stops_at,
                     failure: failure.clone(),
-                    window: window.clone(),
-                    scheduler,
+                    scheduler: scheduler.clone(),
                     fail_on: self.request.fail_on.clone(),
                     responders,
                     robots: self.request.response.robots.then(|| RobotsTable::new(defaults.user_agent())),
@@ -215,9 +211,8 @@ impl Launch {
                     sink,
                     outcomes,
                     tick: self.tick,
-                    stop: stop.clone(),
+                    scheduler,
                     input_rows,
-                    window: window.clone(),
                     failure: failure.clone(),
                     done: done.clone(),
                     reader_gone: reader_gone.clone(),
@@ -232,8 +227,6 @@ impl Launch {
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
         Ok(Run {
-            stop,
-            rows,
             grace: self.run.grace,
             failure,
             done,

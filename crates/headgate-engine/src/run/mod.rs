@@ -16,7 +16,6 @@ mod reread_thread;
 mod sink_thread;
 mod source_thread;
 mod start;
-mod stop;
 pub(crate) mod user_in_input;
 mod weighing;
 

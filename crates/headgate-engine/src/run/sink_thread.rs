@@ -10,11 +10,10 @@ use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::{Ending, Sink};
 
 use super::live::LiveRun;
-use super::stop::Stop;
 use crate::engine::failure::FirstFailure;
+use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, runtime, spawn};
 use crate::job::JobProgress;
-use crate::queue::window::Window;
 use crate::stats::usage::Moment;
 
 /// The moment at which the run has ended, which is set once.
@@ -74,9 +73,8 @@ pub(super) struct SinkThread {
     pub(super) outcomes: async_channel::Receiver<OutcomeBatch>,
     /// The interval between the sink's ticks.
     pub(super) tick: Duration,
-    pub(super) stop: Stop,
+    pub(super) scheduler: Arc<SharedScheduler>,
     pub(super) input_rows: Arc<OnceLock<u64>>,
-    pub(super) window: Arc<Window>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
     /// Set once the reader of the sink's output has gone.
@@ -121,15 +119,14 @@ struct Stopping {
 impl Drop for Stopping {
     fn drop(&mut self) {
         self.thread.outcomes.close();
-        self.thread.window.close();
-        self.thread.stop.end_rows();
+        self.thread.scheduler.close();
         // A retry that is stopped is not finished, though its job was finished before it began.
-        let is_over = self.all_is_written && !self.thread.stop.is_stopping();
+        let is_over = self.all_is_written && !self.thread.scheduler.is_stopped();
         self.thread
             .live
             .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));
         if !self.all_is_written {
-            self.thread.stop.at(Instant::now());
+            self.thread.scheduler.stop(Instant::now());
         }
         // Before the lock of the job is released.
         self.thread.bodies_unused.wait();
@@ -139,7 +136,7 @@ impl Drop for Stopping {
 impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
-        let stopped = || self.stop.is_stopping();
+        let stopped = || self.scheduler.is_stopped();
         // Also after an error: the intact part is saved.
         let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
         written.and_then(|flow| finished.map(|()| flow))

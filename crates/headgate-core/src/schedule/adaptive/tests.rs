@@ -180,7 +180,7 @@ fn the_capacity_is_found_again_after_total_refusal() {
 /// Refuses `times` attempts that started at `started`, at a limit of ten.
 fn refuse(adaptive: &mut Adaptive, times: u32, started: Instant, in_flight: u32, now: Instant) {
     for left in 0..times {
-        adaptive.ended(EndedAttempt { started, result: SampleResult::Overloaded }, in_flight - left, now);
+        adaptive.ended(EndedAttempt { started, load: LoadEvidence::MaybeOverload }, in_flight - left, now);
     }
 }
 
@@ -203,7 +203,7 @@ fn failures_of_other_kinds_change_nothing() {
     let mut adaptive = Adaptive::new(100, start);
     let before = format!("{adaptive:?}");
     for _ in 0..1000 {
-        let sample = EndedAttempt { started: start, result: SampleResult::Neutral };
+        let sample = EndedAttempt { started: start, load: LoadEvidence::Neutral };
         adaptive.ended(sample, 10, start + Duration::from_secs(1));
     }
     assert_eq!(before, format!("{adaptive:?}"));
@@ -226,18 +226,18 @@ proptest! {
         for (what, number, started_before_us, after_us) in steps {
             now_us += after_us / 50;
             let at = |us| epoch + Duration::from_micros(us);
-            let result = match what {
-                0 => SampleResult::Overloaded,
+            let load = match what {
+                0 => LoadEvidence::MaybeOverload,
                 1 if number < 2 => {
                     max = started_before_us as u32 % 150;
                     adaptive.set_max(max);
-                    SampleResult::Neutral
+                    LoadEvidence::Neutral
                 }
-                _ => SampleResult::Responded,
+                _ => LoadEvidence::Responded,
             };
             // A clock that steps back, too.
             let started = at(now_us.saturating_sub(started_before_us / 10).saturating_add(u64::from(number == 0)));
-            adaptive.ended(EndedAttempt { started, result }, number, at(now_us));
+            adaptive.ended(EndedAttempt { started, load }, number, at(now_us));
             prop_assert!((1..=max.max(1)).contains(&adaptive.limit()), "{} of {max}", adaptive.limit());
         }
     }

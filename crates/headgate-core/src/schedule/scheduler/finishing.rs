@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::{HostIndex, MAX_NAMED_PAUSES, Scheduler};
-use crate::error::{HostEvidence, NetworkEvidence};
+use crate::error::{HostEvidence, LoadEvidence, NetworkEvidence};
 use crate::row::Row;
-use crate::schedule::adaptive::{EndedAttempt, SampleResult};
+use crate::schedule::adaptive::EndedAttempt;
 use crate::schedule::breaker::Breaker;
 use crate::schedule::host_queue::Concurrency;
 use crate::schedule::network::{Checked, NetworkAction, NetworkChange};
-use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
+use crate::schedule::retry::{FinishedAttempt, RetryDecision};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
 const JUST_RESPONDED: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ impl Scheduler {
     ) -> RetryDecision {
         let retry = match attempt.retry(&self.rules.retrying, now, &mut self.rng) {
             // Nothing starts any more: the result is final, unless a later run retries it.
-            RetryDecision::At(_) if self.is_stopped && !self.leaves_undone => RetryDecision::No,
+            RetryDecision::At(_) if self.is_stopped() && !self.leaves_undone => RetryDecision::No,
             retry => retry,
         };
         let is_excused = self.is_excused(attempt, now);
@@ -71,16 +71,15 @@ impl Scheduler {
         {
             self.forgive_all(now);
         }
-        let is_failure = matches!(evidence, HostEvidence::Overloaded | HostEvidence::Silent);
-        let has_news = is_pause(attempt) || is_failure || self.unhealthy > 0;
+        let has_news = is_pause(attempt) || evidence.is_failure() || self.unhealthy > 0;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
         let Some(known) = known else { return retry };
         let host = self.hosts.at(known);
         host.note_time(now.saturating_duration_since(attempt.started));
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
-            let result = if is_excused { SampleResult::Neutral } else { sample_result(attempt.end) };
+            let load = if is_excused { LoadEvidence::Neutral } else { attempt.end.load_evidence() };
             let in_flight = if index.is_some() { host.in_flight.max(1) } else { host.in_flight + 1 };
-            adaptive.ended(EndedAttempt { started: attempt.started, result }, in_flight, now);
+            adaptive.ended(EndedAttempt { started: attempt.started, load }, in_flight, now);
         }
         if attempt.before.is_some() && evidence == HostEvidence::Responded && host.has_only_retries() {
             host.retry_budget.useful_retry();
@@ -183,21 +182,11 @@ impl Scheduler {
 
     /// Returns the next action regarding the network.
     pub fn network_step(&mut self, now: Instant) -> NetworkAction {
-        if self.is_paused || self.is_stopped { NetworkAction::Wait } else { self.network.step(now) }
+        if self.is_paused || self.is_stopped() { NetworkAction::Wait } else { self.network.step(now) }
     }
 }
 
 /// Returns whether the server requests a pause. One of zero is not a pause.
 fn is_pause(attempt: &FinishedAttempt) -> bool {
     attempt.requested_pause.is_some_and(|time| !time.is_zero())
-}
-
-fn sample_result(end: AttemptEnd) -> SampleResult {
-    if end.is_overload() {
-        SampleResult::Overloaded
-    } else if end.is_response() {
-        SampleResult::Responded
-    } else {
-        SampleResult::Neutral
-    }
 }

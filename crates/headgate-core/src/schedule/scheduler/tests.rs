@@ -98,6 +98,10 @@ impl Driver {
         self.scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), self.now)
     }
 
+    fn cancel(&mut self, ordinal: u64) -> bool {
+        self.scheduler.cancel(Vec::new(), |row| row.ordinal == ordinal, self.now)
+    }
+
     /// Ends an attempt whose body continues.
     fn end_head(&mut self, (row, host): (Row, Option<HostIndex>), end: AttemptEnd) -> RetryDecision {
         let attempt = FinishedAttempt { body_continues: true, ..attempt(&row, self.began, end) };
@@ -256,8 +260,8 @@ fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
     let mut driver = Driver::new(Rules { limits, ..rules() });
     (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
     assert_eq!(vec![0], driver.ordinals());
-    assert!(driver.scheduler.cancel_waiting(2, driver.now));
-    assert!(!driver.scheduler.cancel_waiting(0, driver.now));
+    assert!(driver.cancel(2));
+    assert!(!driver.cancel(0));
     let Decision::Fail(row, failure) = driver.scheduler.next(driver.now) else { panic!("it fails") };
     assert_eq!((2, ErrorKind::Cancelled), (row.ordinal, failure.kind));
 }
@@ -266,11 +270,61 @@ fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
 fn a_row_that_is_cancelled_in_the_queue_fails_first_though_no_lane_is_free() {
     let mut driver = Driver::new(rules());
     driver.offer(0, "a");
-    driver.scheduler.cancel(Row::new(7, "http://a/"));
+    driver.scheduler.cancel(vec![Row::new(7, "http://a/")], |_| false, driver.now);
     assert!(driver.scheduler.is_needed());
     let Some(Decision::Fail(row, failure)) = driver.scheduler.next_failing() else { panic!("it fails") };
     assert_eq!((7, ErrorKind::Cancelled), (row.ordinal, failure.kind));
     assert_eq!(vec![0], driver.ordinals());
+}
+
+#[test]
+fn a_stop_leaves_waiting_and_later_rows_undone_and_its_time_is_never_lengthened() {
+    let limits = Limits { rate: per_second(Some(1)), ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    let (at, long) = (|seconds| driver.began + Duration::from_secs(seconds), Duration::from_secs(60));
+    let [at_3, at_5, at_10, at_20] = [3, 5, 10, 20].map(at);
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let started = driver.started();
+    assert_eq!((1, None), (started.len(), driver.scheduler.after_stop(1, driver.now)));
+    driver.scheduler.stop(at_10, driver.now);
+    driver.offer(3, "b");
+    assert!(driver.scheduler.cancel(vec![Row::new(4, "http://a/")], |_| true, driver.now));
+    assert!(driver.scheduler.is_empty() && driver.scheduler.is_needed());
+    for (row, host) in started {
+        let attempt = attempt(&row, driver.began, silent(ErrorKind::Timeout));
+        let retry = driver.scheduler.finish_attempt(host, || None, &attempt, not_retried, driver.now);
+        assert_eq!(RetryDecision::No, retry, "nothing starts any more");
+    }
+    driver.now += long;
+    assert_eq!(Decision::Wait, driver.scheduler.next(driver.now));
+    for (stop_at, expected) in [(at_20, at_10), (at_5, at_5)] {
+        driver.scheduler.stop(stop_at, driver.now);
+        assert_eq!(Some(Decision::WaitUntil(expected)), driver.scheduler.after_stop(1, at_3));
+    }
+    for (in_flight, now) in [(0, at_3), (1, at_5)] {
+        assert_eq!(Some(Decision::Ended), driver.scheduler.after_stop(in_flight, now));
+    }
+}
+
+#[test]
+fn all_rows_that_are_cancelled_fail_wherever_they_wait() {
+    let limits = Limits { rate: per_second(Some(1)), ..Limits::default() };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..6).for_each(|ordinal| driver.offer(ordinal, ["a", "b"][ordinal as usize % 2]));
+    let retried = driver.started().pop().expect("one starts");
+    assert!(matches!(driver.end(retried, silent(ErrorKind::Timeout), None), RetryDecision::At(_)));
+    let is_cancelled = |row: &Row| row.ordinal != 3;
+    assert!(driver.scheduler.cancel(vec![Row::new(9, "http://a/")], is_cancelled, driver.now));
+    let failing = std::iter::from_fn(|| match driver.scheduler.next_failing()? {
+        Decision::Fail(row, failure) => Some((row.ordinal, failure.kind)),
+        _ => None,
+    });
+    let mut failed: Vec<_> = failing.collect();
+    failed.sort_unstable();
+    assert_eq!([0, 1, 2, 4, 5, 9].map(|ordinal| (ordinal, ErrorKind::Cancelled)).to_vec(), failed);
+    driver.now += Duration::from_secs(2);
+    assert_eq!(vec![3], driver.ordinals());
+    assert!(driver.scheduler.is_empty());
 }
 
 #[test]
@@ -292,7 +346,7 @@ fn hostnames_with_one_address_share_its_limit_if_hosts_are_addresses() {
     assert_eq!(vec![3], driver.ordinals(), "the address has one in flight already");
     driver.offer(5, "b");
     assert_eq!(Vec::<u64>::new(), driver.ordinals());
-    assert!(driver.scheduler.cancel_waiting(5, driver.now));
+    assert!(driver.cancel(5));
 }
 
 #[test]
@@ -391,7 +445,7 @@ fn a_hostname_is_looked_up_although_its_first_row_was_cancelled() {
     let mut driver = Driver::new(Rules { limits, ..rules() });
     driver.offer(0, "a");
     driver.offer(1, "b");
-    assert!(driver.scheduler.cancel_waiting(0, driver.now));
+    assert!(driver.cancel(0));
     for (ordinal, name) in [(2, "b"), (3, "a")] {
         assert_eq!(Some(name.into()), driver.scheduler.next_hostname_to_resolve().map(|(name, _)| name));
         driver.offer(ordinal + 1, "a");

@@ -14,7 +14,7 @@ impl Scheduler {
     /// Accepts a row that was drawn, or whose attempt was redirected: that one starts before rows that had no attempt yet.
     /// `name`: its host; `None`: it can't be sent to any.
     pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
-        if self.is_stopped {
+        if self.is_stopped() {
             return;
         }
         let is_redirected = row.chain().is_some();
@@ -153,13 +153,6 @@ impl Scheduler {
         self.hosts.insert(host)
     }
 
-    /// Prepares for deferred rows that are read again: each host has a share of the capacity.
-    pub fn begin_rereading(&mut self) {
-        let hosts = self.hosts.iter().filter(|host| host.deferred > 0 || !host.new_rows.is_empty()).count();
-        self.look_ahead.divide(hosts);
-        self.weigh_all();
-    }
-
     /// Evicts idle hosts if there are too many.
     pub fn evict_hosts(&mut self, now: Instant) {
         self.unhealthy -= self.hosts.evict(now);
@@ -179,7 +172,7 @@ impl Scheduler {
         due: Instant,
         now: Instant,
     ) {
-        if self.is_stopped {
+        if self.is_stopped() {
             return;
         }
         let before = row.before();
@@ -220,10 +213,10 @@ impl Scheduler {
             breaker.is_some_and(|breaker| breaker.is_paused(now))
         });
         let Some(index) = paused else { return false };
-        let row = take_row();
+        let (row, is_stopped) = (take_row(), self.is_stopped());
         let host = self.hosts.at(index);
         host.in_flight -= u32::from(started_for.is_some()).min(host.in_flight);
-        if !self.is_stopped {
+        if !is_stopped {
             let last = self.next_turn;
             self.next_turn += 1;
             self.look_ahead.enters(&row);
@@ -255,31 +248,32 @@ impl Scheduler {
         }
     }
 
-    /// Fails a row as cancelled that was not sent.
-    pub fn cancel(&mut self, row: Row) {
-        let why = match row.chain() {
-            Some(_) => "cancelled while it waited for where it was redirected to",
-            None => "it was cancelled before it was sent",
-        };
-        self.failing.push_back((row, Failure::new(ErrorKind::Cancelled, why)));
-    }
-
-    /// Cancels a row that waits here, and returns whether there was one.
-    pub fn cancel_waiting(&mut self, ordinal: u64, now: Instant) -> bool {
-        let mut found = self.addresses.remove(ordinal);
-        let mut hosts = self.hosts.indices();
-        while found.is_none()
-            && let Some(index) = hosts.next()
-        {
-            found = self.hosts.get(index).and_then(|host| host.remove(ordinal));
-            if found.is_some() {
+    /// Fails rows as cancelled: these, which were not sent, and those that wait here and for which `holds` is true. Returns
+    /// whether there are any.
+    pub fn cancel(&mut self, mut rows: Vec<Row>, holds: impl Fn(&Row) -> bool, now: Instant) -> bool {
+        if self.is_stopped() {
+            // They are left undone, as are all rows that wait.
+            return !rows.is_empty();
+        }
+        let from_elsewhere = rows.len();
+        rows.extend(self.addresses.remove(&holds));
+        for index in self.hosts.indices() {
+            let removed = self.hosts.get(index).map(|host| host.remove(&holds)).unwrap_or_default();
+            if !removed.is_empty() {
+                rows.extend(removed);
                 self.settle(index, now);
             }
         }
-        let Some(row) = found else { return false };
-        self.look_ahead.leaves(&row);
-        self.cancel(row);
-        true
+        rows[from_elsewhere..].iter().for_each(|row| self.look_ahead.leaves(row));
+        let is_any = !rows.is_empty();
+        self.failing.extend(rows.into_iter().map(|row| {
+            let why = match row.chain() {
+                Some(_) => "cancelled while it waited for where it was redirected to",
+                None => "it was cancelled before it was sent",
+            };
+            (row, Failure::new(ErrorKind::Cancelled, why))
+        }));
+        is_any
     }
 }
 

@@ -9,7 +9,7 @@ use headgate_core::error::{ErrorKind, JobError, NetworkEvidence};
 use headgate_core::headers::HeadersRef;
 use headgate_core::redirect_chain::RedirectChain;
 use headgate_core::response::Response;
-use headgate_core::row::Row;
+use headgate_core::row::{Outcome, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_core::selected::SelectedValues;
 use headgate_http::client::{Answered, LaneState, Pending};
@@ -126,7 +126,8 @@ impl Attempt<'_> {
         let row = self.share.lanes.take(self.lane);
         let failure = reply.failure.take();
         let answer = self.answer(&row, span, reply, failure.is_some(), selected.as_deref());
-        let outcome = self.share.outcome(row, Some(span), Some(remote_addr), Some(answer), selected, failure);
+        let outcome = self.share.outcome(row, Some(span));
+        let outcome = Outcome { remote_addr: Some(remote_addr), response: Some(answer), selected, failure, ..outcome };
         Ok(Next::Done(self.share.record(outcome).await))
     }
 
@@ -144,7 +145,7 @@ impl Attempt<'_> {
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);
         let row = self.share.lanes.take(self.lane);
-        self.share.record(self.share.outcome(row, span, remote_addr, None, None, Some(failure))).await
+        self.share.record(Outcome { remote_addr, ..self.share.failed(row, span, failure) }).await
     }
 
     /// Stops the run because a body can't be written. The row is left undone.

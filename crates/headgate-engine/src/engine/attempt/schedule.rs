@@ -119,7 +119,7 @@ impl Attempt<'_> {
         let scheduler = &share.shared.scheduler;
         let evidence = end.evidence();
         let says_nothing = pause.is_none_or(|pause| pause.is_zero())
-            && matches!(evidence, HostEvidence::Responded | HostEvidence::Nothing)
+            && !evidence.is_failure()
             && !end.is_retryable(scheduler.retry_on());
         if host.is_none() && says_nothing && !scheduler.is_needed() {
             return RowNow::InLane;
@@ -167,9 +167,11 @@ impl Attempt<'_> {
     /// Has the row follow a redirect in its lane or, where rows are throttled, requeues it. `took`: the attempt so far.
     pub(super) fn requeue_redirected(&self, mut chain: Box<RedirectChain>, took: Span) -> RowNow {
         let (share, scheduler) = (self.share, &self.share.shared.scheduler);
-        // After a stop, what is in flight comes to its end.
-        let is_free =
-            !scheduler.is_needed() || (share.slots.borrow().is_stopped() && scheduler.lock().rules().limits.is_none());
+        let is_free = !scheduler.is_needed() || {
+            // After a stop, what is in flight comes to its end.
+            let scheduler = scheduler.lock();
+            scheduler.is_stopped() && scheduler.rules().limits.is_none()
+        };
         if is_free {
             share.lanes.change(self.lane, |row| row.set_chain(chain));
             return RowNow::InLane;

@@ -9,6 +9,7 @@ use headgate_core::error::Failure;
 use headgate_core::headers::{Headers, HeadersRef};
 use headgate_core::memory::Reservation;
 use headgate_core::response::ResponseRef;
+use headgate_core::row::{Outcome, OutcomeRef};
 use headgate_http::client::{LaneState, OpenBody};
 use headgate_http::decode::ContentEncodings;
 use headgate_http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
@@ -58,7 +59,8 @@ impl Attempt<'_> {
         let _end = EndOnDrop(&stream);
         let response = self.answer(&row, span, reply, false, None);
         let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
-        let outcome = share.outcome(row, Some(span), Some(remote_addr), Some(response), None, None);
+        let outcome = share.outcome(row, Some(span));
+        let outcome = Outcome { remote_addr: Some(remote_addr), response: Some(response), ..outcome };
         drop(outcome.reply(share.is_failure(status)));
 
         let streamed = self.stream_pieces(&stream, open, state).await;
@@ -81,7 +83,8 @@ impl Attempt<'_> {
             body_bytes: stream.received(),
             saved: None,
         };
-        share.count(share.outcome_ref(&row, Some(span), None, Some(response), None, failure.as_ref()));
+        let outcome = share.outcome_ref(&row, Some(span));
+        share.count(OutcomeRef { response: Some(response), failure: failure.as_ref(), ..outcome });
         stream.end(failure);
     }
 

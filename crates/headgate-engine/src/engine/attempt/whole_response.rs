@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use headgate_core::headers::HeadersRef;
 use headgate_core::response::ResponseRef;
-use headgate_core::row::Row;
+use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
 use headgate_table::columns::select::NO_BODY;
@@ -85,19 +85,18 @@ impl Attempt<'_> {
             share.read_reservation.transfer(&mut memory, memory_bytes);
             let failure = selected.as_mut().and_then(|selected| selected.failure.take());
             let (response, selected) = (response.to_response(memory), selected.map(Box::new));
-            share.reply(share.outcome(row, Some(span), state.connected_to(), Some(response), selected, failure));
+            let (remote_addr, outcome) = (state.connected_to(), share.outcome(row, Some(span)));
+            share.reply(Outcome { remote_addr, response: Some(response), selected, failure, ..outcome });
             return Some(Batch::HasRoom);
         }
         share.gathered.draw(&share.read_reservation, memory_bytes);
         let failure = selected.as_ref().and_then(|selected| selected.failure.as_ref());
-        let remote_addr = Some(state.remote_addr());
-        Some(share.record_ref(share.outcome_ref(
-            &row,
-            Some(span),
-            remote_addr,
-            Some(response),
-            selected.as_ref(),
+        Some(share.record_ref(OutcomeRef {
+            remote_addr: Some(state.remote_addr()),
+            response: Some(response),
+            selected: selected.as_ref(),
             failure,
-        )))
+            ..share.outcome_ref(&row, Some(span))
+        }))
     }
 }

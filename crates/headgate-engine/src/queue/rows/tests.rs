@@ -31,7 +31,7 @@ fn a_source_that_waits_for_room_is_notified_when_no_more_rows_are_wanted() {
     let (sender, receiver) = row_queue(None);
     assert!(sender.send(vec![heavy(0)]));
     let source = std::thread::spawn(move || sender.send(vec![heavy(1)]));
-    receiver.stop();
+    receiver.close();
     assert!(!source.join().expect("no panic"));
 }
 

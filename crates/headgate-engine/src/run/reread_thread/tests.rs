@@ -89,8 +89,8 @@ impl Reading {
 
     fn try_recv(&self, max: usize) -> Result<Vec<u64>, NoRows> {
         // Read before the receive, or rows may have come in between.
-        let is_stalled =
-            self.rows.is_source_stalled() && self.rows.first_deferred().is_some() && !self.rows.rereading().active;
+        let rereading = self.rows.rereading();
+        let is_stalled = rereading.is_source_stalled && rereading.first.is_some() && !rereading.active;
         self.rows.try_recv(max).map(|rows| ordinals(&rows)).map_err(|why| match why {
             rows::NoRows::Empty if is_stalled => NoRows::Stalled,
             rows::NoRows::Empty => NoRows::Empty,
@@ -125,14 +125,14 @@ impl Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.rows.stop();
+        self.rows.close();
         self.window.close();
     }
 }
 
 /// Returns the first deferred row, and how many there are.
 fn deferred(reading: &Reading) -> (Option<u64>, u64) {
-    (reading.rows.first_deferred(), reading.rows.deferred_count())
+    (reading.rows.rereading().first, reading.rows.deferred_count())
 }
 
 fn ordinals(rows: &[Row]) -> Vec<u64> {
@@ -152,7 +152,7 @@ fn deferred_rows_are_read_again_while_the_source_waits_for_the_window() {
     let reading = read(&pattern(10), 4, true);
     assert_eq!(vec![0, 1, 2], reading.defer(3));
     assert_eq!(vec![3], reading.all_until(NoRows::Stalled));
-    assert_eq!((true, (Some(0), 3)), (reading.rows.is_source_stalled(), deferred(&reading)));
+    assert_eq!((true, (Some(0), 3)), (reading.rows.rereading().is_source_stalled, deferred(&reading)));
 
     reading.rows.reread(1);
     assert_eq!(vec![1, 2], reading.all_until(NoRows::Stalled), "row 0 is still deferred, and the window full");
@@ -190,7 +190,7 @@ fn without_a_window_the_first_deferred_row_limits_the_source() {
     reading.defer(1);
     let last = reading.all_until(NoRows::Stalled).pop().expect("rows");
     assert!((100..100 + QUEUED).contains(&last), "{last}");
-    assert!(reading.rows.is_source_stalled());
+    assert!(reading.rows.rereading().is_source_stalled);
     reading.rows.reread(0);
     let rest = reading.all_until(NoRows::Ended);
     assert_eq!((0, last + 1, 99_999), (rest[0], rest[1], rest[rest.len() - 1]));
@@ -228,7 +228,7 @@ fn a_stop_ends_the_source_and_the_rereading_at_once() {
         if requested {
             reading.rows.reread(0);
         }
-        reading.rows.stop();
+        reading.rows.close();
         reading.window.close();
         assert_eq!(Err(NoRows::Ended), reading.recv(1));
         eventually("the source's thread has ended", || Arc::strong_count(&reading.window) == 1);

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::schedule::adaptive::{Adaptive, EndedAttempt, SampleResult};
+use crate::error::LoadEvidence;
+use crate::schedule::adaptive::{Adaptive, EndedAttempt};
 
 /// How much longer slow requests take.
 const SLOWER: f64 = 10.0;
@@ -205,8 +206,8 @@ impl Simulation {
             }
         }
         let (started, now) = (self.at(started_us), self.at(self.now_us));
-        let result = if has_responded { SampleResult::Responded } else { SampleResult::Overloaded };
-        self.adaptive.ended(EndedAttempt { started, result }, self.in_flight, now);
+        let load = if has_responded { LoadEvidence::Responded } else { LoadEvidence::MaybeOverload };
+        self.adaptive.ended(EndedAttempt { started, load }, self.in_flight, now);
         self.in_flight -= 1;
         let second = self.second();
         if has_responded { second.responses += 1 } else { second.refused += 1 }
