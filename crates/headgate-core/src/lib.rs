@@ -2,6 +2,8 @@
 //! memory budget, the connections to a host. The [`schedule`] decides which row starts next; [`files`] opens files below a
 //! directory. It knows no Arrow and no HTTP client. Only [`files`] does I/O.
 
+#![warn(unreachable_pub)]
+
 pub mod authorization;
 pub mod body_stream;
 pub mod boundary_salt;

@@ -319,11 +319,11 @@ mod max_redirects {
     use super::DEFAULT_MAX_REDIRECTS;
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    pub fn serialize<S: Serializer>(max: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(max: &u32, serializer: S) -> Result<S::Ok, S::Error> {
         (*max != DEFAULT_MAX_REDIRECTS).then_some(*max).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
         Ok(Option::deserialize(deserializer)?.unwrap_or(DEFAULT_MAX_REDIRECTS))
     }
 }

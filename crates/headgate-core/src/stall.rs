@@ -124,7 +124,7 @@ pub(crate) struct StallClock {
 
 impl StallClock {
     /// Records a beat, and plans the next one. Returns the stall that it ends, if any.
-    pub fn beat(&mut self, now: ClockReading) -> Option<Stall> {
+    pub(crate) fn beat(&mut self, now: ClockReading) -> Option<Stall> {
         let stall = self.observe(now);
         let next = now.after(BEAT);
         if self.planned.is_none_or(|planned| planned.monotonic < next.monotonic) {
@@ -134,7 +134,7 @@ impl StallClock {
     }
 
     /// Returns the stall that ends now, if any. Call it before judging anything by its time.
-    pub fn observe(&mut self, now: ClockReading) -> Option<Stall> {
+    pub(crate) fn observe(&mut self, now: ClockReading) -> Option<Stall> {
         let planned = self.planned?;
         let total = now.boot.saturating_sub(planned.boot);
         let monotonic = now.monotonic.saturating_duration_since(planned.monotonic);
@@ -155,7 +155,7 @@ impl StallClock {
     }
 
     /// Stops the beats.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.planned = None;
     }
 
@@ -165,21 +165,21 @@ impl StallClock {
     }
 
     /// Returns the last stall.
-    pub fn last(&self) -> Option<&Stall> {
+    pub(crate) fn last(&self) -> Option<&Stall> {
         self.stalls.back()
     }
 
     /// Returns how far awake time is behind the monotonic clock.
-    pub fn stalled(&self) -> Duration {
+    pub(crate) fn stalled(&self) -> Duration {
         self.stalled
     }
 
-    pub fn figures(&self) -> StallFigures {
+    pub(crate) fn figures(&self) -> StallFigures {
         self.figures
     }
 
     /// Converts real time to awake time.
-    pub fn awake(&self, real: Instant) -> Instant {
+    pub(crate) fn awake(&self, real: Instant) -> Instant {
         if self.stalls.is_empty() {
             return real;
         }
@@ -199,7 +199,7 @@ impl StallClock {
     }
 
     /// Converts awake time to real time: the time after a stall, if it is the moment of one.
-    pub fn real(&self, awake: Instant) -> Instant {
+    pub(crate) fn real(&self, awake: Instant) -> Instant {
         if self.stalls.is_empty() {
             return awake;
         }

@@ -4,6 +4,8 @@
 //! outcomes and the [options](headgate_core::options) between them; a [`Run`] joins the three. ARCHITECTURE.md has
 //! the order of the crates.
 
+#![warn(unreachable_pub)]
+
 mod engine;
 mod job;
 mod plan;
@@ -19,21 +21,24 @@ pub use self::job::control::SettingsChange;
 pub use self::job::retry::RetryOptions;
 pub use self::job::{credential_scope, job_options, set, status};
 pub use self::plan::{Plan, plan};
-pub use self::preview::{Preview, preview};
+pub use self::preview::preview;
+pub use self::run::Run;
 pub use self::run::batches::{BatchFlow, Step};
 pub use self::run::checks::{mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 pub use self::run::fed_runs::FedRuns;
 pub use self::run::named_address::host_address;
-pub use self::run::{Passage, Run};
-pub use self::stats::bottleneck::BoundKind;
-pub use self::stats::failures::FailureExample;
-pub use self::stats::report::{FailureReport, JobFigures, Summary};
+pub use self::stats::report::{FailureReport, Summary};
 
-/// A job without an engine, which tests drive step by step.
+/// What only tests name: a job without an engine, which they drive step by step, and the types of results.
 #[doc(hidden)]
 pub mod testing {
     pub use super::job::look::credentials_for;
     pub use super::job::retry::{Only, OpenRetry, Retry};
     pub use super::job::{Commit, DoneRows, MonotonicClock, OpenJob, RunningJob};
+    pub use super::preview::Preview;
     pub use super::queue::window::Window;
+    pub use super::run::Passage;
+    pub use super::stats::bottleneck::BoundKind;
+    pub use super::stats::failures::FailureExample;
+    pub use super::stats::report::JobFigures;
 }

@@ -13,7 +13,7 @@ const ZSTD_LEVEL: i32 = 3;
 ///
 /// # Panics
 /// The process is out of memory.
-pub fn compressed(body: &[u8], coding: BodyCoding) -> Vec<u8> {
+pub(crate) fn compressed(body: &[u8], coding: BodyCoding) -> Vec<u8> {
     match coding {
         BodyCoding::Gzip => {
             let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

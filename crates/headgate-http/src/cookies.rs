@@ -19,7 +19,7 @@ const MAX_COOKIES: usize = 50;
 const MAX_COOKIE_BYTES: usize = 4096;
 
 /// Stores or removes the cookie of a `Set-Cookie` header in a response from `origin` and `path`.
-pub fn store(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path: &str, now: SystemTime) {
+pub(crate) fn store(cookies: &mut Vec<Cookie>, set_cookie: &[u8], origin: &Origin, path: &str, now: SystemTime) {
     let text = std::str::from_utf8(set_cookie).ok().filter(|text| text.len() <= MAX_COOKIE_BYTES);
     let Some(set) = text.and_then(|text| cookie::Cookie::parse(text).ok()) else { return };
     let Some(new) = allowed(&set, origin, path) else { return };
@@ -84,7 +84,7 @@ fn is_shadowed(new: &Cookie, secure: &Cookie) -> bool {
 }
 
 /// Returns the value of the `cookie` header with those of these cookies that are sent to a URL.
-pub fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderValue> {
+pub(crate) fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderValue> {
     let host = host(origin);
     let is_name = matches!(origin.name, HostName::Domain(_));
     let matches_url = |cookie: &&Cookie| {
@@ -100,7 +100,7 @@ pub fn header(cookies: &[Cookie], origin: &Origin, path: &str) -> Option<HeaderV
 }
 
 /// Adds cookies that servers have set to those of the user: both are sent in one header.
-pub fn add(lines: &mut Vec<HeaderLine>, set: &HeaderValue) {
+pub(crate) fn add(lines: &mut Vec<HeaderLine>, set: &HeaderValue) {
     let Some(line) = lines.iter_mut().find(|line| line.name == COOKIE) else {
         lines.push(HeaderLine::new(COOKIE, set.clone()));
         return;

@@ -14,7 +14,7 @@ const MAX_OWN_HEADERS: usize = 1000;
 
 /// One header.
 #[derive(Clone, PartialEq, Eq)]
-pub struct HeaderLine {
+pub(crate) struct HeaderLine {
     pub name: HeaderName,
     /// The name as the user gave it, unless that is all lower case.
     spelled: Option<Box<str>>,
@@ -30,16 +30,16 @@ impl fmt::Debug for HeaderLine {
 
 impl HeaderLine {
     /// Returns a header that headgate adds itself.
-    pub fn new(name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn new(name: HeaderName, value: HeaderValue) -> Self {
         Self { name, spelled: None, value }
     }
 
-    pub fn write(&self, wire: &mut Vec<u8>) {
+    pub(crate) fn write(&self, wire: &mut Vec<u8>) {
         self.write_with(self.value.as_bytes(), wire);
     }
 
     /// Appends the line with another value.
-    pub fn write_with(&self, value: &[u8], wire: &mut Vec<u8>) {
+    pub(crate) fn write_with(&self, value: &[u8], wire: &mut Vec<u8>) {
         let name = self.spelled.as_deref().unwrap_or(self.name.as_str());
         for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
             wire.extend_from_slice(piece);
@@ -51,7 +51,7 @@ impl HeaderLine {
 ///
 /// # Errors
 /// Returns a message for the user if a header can't be sent.
-pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<HeaderLine>, Reason> {
+pub(crate) fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<Vec<HeaderLine>, Reason> {
     let mut checked = Vec::new();
     for (given, value) in pairs {
         if checked.len() == MAX_OWN_HEADERS {
@@ -72,13 +72,13 @@ pub fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Result<V
 }
 
 /// Returns whether one of the lines has this name.
-pub fn contains(lines: &[HeaderLine], name: &HeaderName) -> bool {
+pub(crate) fn contains(lines: &[HeaderLine], name: &HeaderName) -> bool {
     lines.iter().any(|line| line.name == *name)
 }
 
 /// Returns `lines` with the lines of `own` instead of those with the same names. The lines of `own` come last, in their order,
 /// but a `host` stays the first (RFC 9110 section 7.2).
-pub fn replaced(lines: &[HeaderLine], own: &[HeaderLine]) -> Vec<HeaderLine> {
+pub(crate) fn replaced(lines: &[HeaderLine], own: &[HeaderLine]) -> Vec<HeaderLine> {
     let host = own.iter().rfind(|line| line.name == http::header::HOST);
     let kept = lines.iter().filter_map(|line| match host {
         Some(host) if line.name == http::header::HOST => Some(host.clone()),

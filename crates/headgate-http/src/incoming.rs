@@ -24,12 +24,12 @@ use crate::response_timeouts::ExchangePhase;
 use crate::save::saving::{CHUNK_BYTES, Saving};
 
 /// The buffer of a body grows by its length, within these bounds.
-pub const MIN_GROWTH_BYTES: usize = 4096;
+pub(crate) const MIN_GROWTH_BYTES: usize = 4096;
 const MAX_GROWTH_BYTES: usize = 1024 * 1024;
 
 /// How much of a body is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WantedBody {
+pub(crate) enum WantedBody {
     /// All of it; a longer body is a failure.
     AtMost(u64),
     /// Its first bytes, up to this number.
@@ -38,7 +38,7 @@ pub enum WantedBody {
 }
 
 impl WantedBody {
-    pub fn of(limits: &ResponseLimits) -> Self {
+    pub(crate) fn of(limits: &ResponseLimits) -> Self {
         match limits.max_body_bytes {
             _ if limits.no_body => Self::Nothing,
             bytes if limits.truncate_body => Self::FirstBytes(bytes),
@@ -56,7 +56,7 @@ impl WantedBody {
 
 /// A body that is being received.
 #[derive(Debug)]
-pub struct IncomingBody {
+pub(crate) struct IncomingBody {
     pub wanted: WantedBody,
     /// The length from the headers.
     length: Option<u64>,
@@ -73,30 +73,30 @@ pub struct IncomingBody {
 }
 
 impl IncomingBody {
-    pub fn new(wanted: WantedBody, reservation: Reservation) -> Self {
+    pub(crate) fn new(wanted: WantedBody, reservation: Reservation) -> Self {
         Self { wanted, length: None, bytes: Vec::new(), taken: 0, is_cut: false, reservation, saving: None }
     }
 
     /// Sets the length from the headers.
-    pub fn set_length(&mut self, length: u64) {
+    pub(crate) fn set_length(&mut self, length: u64) {
         self.length = Some(length);
         self.detect_cut();
     }
 
     /// Sets the length of a body without one: its next `bytes` bytes are its last ones.
-    pub fn expect_last(&mut self, bytes: usize) {
+    pub(crate) fn expect_last(&mut self, bytes: usize) {
         if bytes <= self.wanted_bytes() {
             self.length.get_or_insert(self.taken + (self.bytes.len() + bytes) as u64);
         }
     }
 
     /// Returns how many of the wanted bytes have come.
-    pub fn received_bytes(&self) -> u64 {
+    pub(crate) fn received_bytes(&self) -> u64 {
         self.taken + self.bytes.len() as u64
     }
 
     /// Returns by how much more than the bytes of one read the buffer may grow for them.
-    pub fn growth_bytes(&self) -> usize {
+    pub(crate) fn growth_bytes(&self) -> usize {
         self.bytes.len().clamp(MIN_GROWTH_BYTES, MAX_GROWTH_BYTES)
     }
 
@@ -107,7 +107,7 @@ impl IncomingBody {
 
     /// Returns the capacity that `bytes` needs for `incoming` more bytes. `Vec` does not decide on it, because the memory is
     /// reserved before it is allocated.
-    pub fn capacity_for(&self, incoming: usize) -> usize {
+    pub(crate) fn capacity_for(&self, incoming: usize) -> usize {
         let left = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.received_bytes()));
         let left = usize::try_from(left).unwrap_or(usize::MAX).min(self.wanted_bytes());
         let capacity = self.bytes.capacity();
@@ -118,13 +118,13 @@ impl IncomingBody {
     }
 
     /// Allocates capacity for `incoming` more bytes.
-    pub fn grow_for(&mut self, incoming: usize) {
+    pub(crate) fn grow_for(&mut self, incoming: usize) {
         let capacity = self.capacity_for(incoming);
         self.bytes.reserve_exact(capacity - self.bytes.len());
     }
 
     /// Appends the wanted part of a piece, after [`IncomingBody::grow_for`].
-    pub fn append(&mut self, piece: &[u8]) {
+    pub(crate) fn append(&mut self, piece: &[u8]) {
         let wanted = piece.len().min(self.wanted_bytes());
         self.bytes.extend_from_slice(&piece[..wanted]);
         self.is_cut |= wanted < piece.len();
@@ -143,7 +143,7 @@ impl IncomingBody {
     ///
     /// # Errors
     /// `body_too_large`.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), Failure> {
         let WantedBody::AtMost(max) = self.wanted else { return Ok(()) };
         let bytes = match self.length {
             Some(length) if length > max => format!("{length} bytes"),
@@ -157,7 +157,7 @@ impl IncomingBody {
     }
 
     /// Reserves memory for the next bytes. While the budget is used up, nothing is read, so the server waits, too.
-    pub async fn reserve(&mut self, bytes: u64, deadline: &mut Deadline) {
+    pub(crate) async fn reserve(&mut self, bytes: u64, deadline: &mut Deadline) {
         if !self.reservation.try_grow(bytes) {
             let since = Instant::now();
             Box::pin(self.reservation.grow(bytes)).await;
@@ -187,7 +187,7 @@ impl IncomingBody {
     /// is not a failure.
     ///
     /// Cancelling it drops the body.
-    pub async fn conclude(
+    pub(crate) async fn conclude(
         self,
         mut reply: Reply,
         failure: Option<Failure>,
@@ -234,7 +234,7 @@ impl IncomingBody {
 
 /// The result of [`BodySource::poll_fill`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fill {
+pub(crate) enum Fill {
     /// Bytes of the response, or its end.
     Came,
     /// Bytes can be read once this much memory is reserved.
@@ -242,7 +242,7 @@ pub enum Fill {
 }
 
 /// Reads the bytes of a response from its connection.
-pub trait BodySource {
+pub(crate) trait BodySource {
     fn body(&mut self) -> &mut IncomingBody;
 
     /// Returns how many bytes of memory the response holds.
@@ -270,7 +270,7 @@ pub trait BodySource {
 ///
 /// # Errors
 /// The failure after which no more bytes come.
-pub async fn receive(
+pub(crate) async fn receive(
     source: &mut impl BodySource,
     context: &ExchangeContext<'_>,
     deadline: &mut Deadline,
@@ -301,7 +301,7 @@ pub async fn receive(
 /// The failure after which no more bytes come; it is returned after all pieces that came.
 ///
 /// Cancelling it loses nothing.
-pub async fn next_piece(
+pub(crate) async fn next_piece(
     source: &mut impl BodySource,
     context: &ExchangeContext<'_>,
     deadline: &mut Deadline,

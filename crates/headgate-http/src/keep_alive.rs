@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// A host that has kept a connection idle for this time doesn't close it during the next request.
-pub const PROOF: Duration = Duration::from_millis(20);
+pub(crate) const PROOF: Duration = Duration::from_millis(20);
 /// Such requests do not use a connection that its host would close within this time. A request needs time to reach the server,
 /// and the server has another clock.
 const MARGIN: Duration = Duration::from_secs(1);

@@ -1,5 +1,7 @@
 //! The HTTP client: it resolves, connects, sends, receives and decodes. It knows no Arrow and no jobs.
 
+#![warn(unreachable_pub)]
+
 mod body_coding;
 pub mod client;
 mod cookies;

@@ -8,7 +8,7 @@ use headgate_core::host_connections::HostPermit;
 
 /// Counts the connections of one worker that are open or being made.
 #[derive(Debug, Default)]
-pub struct OpenConnections {
+pub(crate) struct OpenConnections {
     count: Cell<usize>,
     /// The number of these connections that carry no request.
     idle: Cell<usize>,
@@ -17,19 +17,19 @@ pub struct OpenConnections {
 }
 
 impl OpenConnections {
-    pub fn idle(&self) -> usize {
+    pub(crate) fn idle(&self) -> usize {
         self.idle.get()
     }
 
-    pub fn idle_bytes(&self) -> usize {
+    pub(crate) fn idle_bytes(&self) -> usize {
         self.idle_bytes.get()
     }
 
-    pub fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         self.count.get() - self.idle.get()
     }
 
-    pub fn permit(self: &Rc<Self>) -> OpenPermit {
+    pub(crate) fn permit(self: &Rc<Self>) -> OpenPermit {
         self.count.update(|count| count + 1);
         OpenPermit { open: self.clone(), idle: Cell::new(false), bytes: Cell::new(0), of_host: Cell::new(None) }
     }

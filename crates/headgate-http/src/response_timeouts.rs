@@ -57,7 +57,7 @@ impl ResponseTimeouts {
 
 /// Returns the failure of an exchange that timed out by `option`. `is_sending`: the request was not completely written, and no
 /// byte of a response had come; `has_head`: the head of the response had come.
-pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failure {
+pub(crate) fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failure {
     let message = match option {
         OptionName::FirstByteTimeoutS => "the first byte of an answer did not come in time",
         OptionName::IdleTimeoutS if is_sending => "the server took nothing of the request for too long",
@@ -73,7 +73,7 @@ pub fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failur
 
 /// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
 /// `option`.
-pub fn piece_timed_out(option: OptionName) -> Failure {
+pub(crate) fn piece_timed_out(option: OptionName) -> Failure {
     Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
 }
 

@@ -58,7 +58,7 @@ impl Default for MediaType {
 
 impl SentBody {
     /// Returns the body, compressed if there is a `coding`.
-    pub fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
+    pub(crate) fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
         let media_type = MediaType::Guessed(guessed_type(&bytes));
         match coding.filter(|_| !bytes.is_empty()) {
             None => Self { bytes, files: None, coding: None, media_type },
@@ -73,7 +73,7 @@ impl SentBody {
     ///
     /// # Errors
     /// Returns a message for the user if the body or its type can't be sent.
-    pub fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
+    pub(crate) fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
         let body = match body {
             RowBody::Bytes(bytes) => Self::new(bytes, coding),
             RowBody::Pieces(pieces) => match upload::join(&pieces) {
@@ -94,7 +94,7 @@ impl SentBody {
     }
 
     /// Returns the headers that describe the body. `is_untyped`: no other header gives its media type.
-    pub fn headers(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = HeaderLine> {
+    pub(crate) fn headers(&self, method: &Method, is_untyped: bool) -> impl Iterator<Item = HeaderLine> {
         let media_type = match &self.media_type {
             _ if !is_untyped || self.is_empty() => None,
             MediaType::Given(given) => Some(given.clone()),

@@ -116,12 +116,12 @@ pub(crate) struct Sites {
 }
 
 impl Sites {
-    pub fn new(maker: SiteMaker) -> Self {
+    pub(crate) fn new(maker: SiteMaker) -> Self {
         let max = (SITES_OF_RUN / maker.workers.max(1)).clamp(SITES_OF_WORKER.0, SITES_OF_WORKER.1);
         Self { maker, max, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
     }
 
-    pub fn route_key(&self, origin: Origin) -> RouteKey {
+    pub(crate) fn route_key(&self, origin: Origin) -> RouteKey {
         self.maker.route_key(origin)
     }
 
@@ -129,7 +129,11 @@ impl Sites {
     ///
     /// # Errors
     /// Returns a message for the user if the text is not a URL that can be fetched.
-    pub fn find(&mut self, url: &str, headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool)) -> Result<SiteMatch, Reason> {
+    pub(crate) fn find(
+        &mut self,
+        url: &str,
+        headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool),
+    ) -> Result<SiteMatch, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
         {
@@ -157,7 +161,7 @@ impl Sites {
 
     /// Returns the key of a URL's host in limits; `None`: the text is not a URL that can be fetched. This adds no site to the
     /// cache.
-    pub fn limit_key(&mut self, url: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn limit_key(&mut self, url: &str) -> Option<Cow<'_, str>> {
         if self.known(url).is_some() {
             return self.last.as_ref().map(|site| Cow::Borrowed(&*site.limit_key));
         }
@@ -166,7 +170,7 @@ impl Sites {
     }
 
     /// Returns the host of a URL; `None`: the text is not a URL that can be fetched.
-    pub fn host(&mut self, url: &str) -> Option<Arc<Host>> {
+    pub(crate) fn host(&mut self, url: &str) -> Option<Arc<Host>> {
         if let Some((site, _)) = self.known(url) {
             return Some(site.route.host.clone());
         }
@@ -174,7 +178,7 @@ impl Sites {
     }
 
     /// Returns the route to a host.
-    pub fn route(&self, origin: Origin) -> Rc<Route> {
+    pub(crate) fn route(&self, origin: Origin) -> Rc<Route> {
         self.maker.route(origin)
     }
 
@@ -186,7 +190,7 @@ impl Sites {
     }
 
     /// Returns the site of a URL if it is in the cache, and the path of the URL if it is sent unchanged.
-    pub fn known<'u>(&mut self, url: &'u str) -> Option<(&Rc<Site>, &'u str)> {
+    pub(crate) fn known<'u>(&mut self, url: &'u str) -> Option<(&Rc<Site>, &'u str)> {
         let of_last = self.last.as_ref().and_then(|last| url.strip_prefix(&*last.prefix));
         // The prefix may end within a longer hostname: then the rest is not a path.
         if let Some(path) = of_last.filter(|path| target::is_plain_path(path)) {

@@ -14,4 +14,4 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 /// `_RJEM_MALLOC_CONF` in the environment takes precedence.
 #[expect(unsafe_code, reason = "jemalloc finds its settings by this name, which nothing else has")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static SETTINGS: &[u8; 64] = b"dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:1048576\0";
+pub(crate) static SETTINGS: &[u8; 64] = b"dirty_decay_ms:1000,muzzy_decay_ms:0,oversize_threshold:1048576\0";

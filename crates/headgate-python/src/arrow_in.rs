@@ -21,7 +21,7 @@ const STREAM: &str = "__arrow_c_stream__";
 ///
 /// # Errors
 /// `TypeError`: the object is neither a stream nor a batch. `ValueError`: its data is not a table.
-pub fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+pub(crate) fn record_batches(object: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
     if let Some(method) = object.getattr_opt(ARRAY)? {
         let capsules = method.call0()?.cast_into::<PyTuple>()?;
         let batch = record_batch(&capsules.get_item(0)?.cast_into()?, &capsules.get_item(1)?.cast_into()?)?;

@@ -18,7 +18,7 @@ use crate::fork_safe::ForkSafe;
 use crate::outcome::NativeOutcome;
 
 /// The interval at which a waiting thread checks for Ctrl-C.
-pub const SIGNAL_CHECK: Duration = Duration::from_millis(100);
+pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(100);
 /// A wait longer than any request: the timeouts of the request end it.
 const UNBOUNDED_WAIT: Duration = Duration::from_hours(24 * 365);
 
@@ -89,7 +89,7 @@ impl Request {
 }
 
 /// A caller's requests in a run, with the completion queue for their outcomes.
-pub struct Submission {
+pub(crate) struct Submission {
     pub run: Arc<Run>,
     pub completions: Arc<headgate_engine::CompletionQueue>,
     pub waker: Arc<Waker>,
@@ -99,20 +99,20 @@ pub struct Submission {
 
 impl Submission {
     /// Creates a submission of one row. An event loop watches `descriptor`, if there is one.
-    pub fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
+    pub(crate) fn of_one(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
         Self { run, completions: headgate_engine::CompletionQueue::new(waker.clone()), waker, descriptor }
     }
 
     /// Creates a submission of many rows, whose outcomes may stay uncollected for a long time.
-    pub fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
+    pub(crate) fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
         let completions = run.completions(waker.clone(), None);
         Self { run, completions, waker, descriptor }
     }
 
     /// Waits for the outcome of a single row. An exception during the wait, such as Ctrl-C, ends it.
-    pub fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
+    pub(crate) fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
         loop {
             let (mut arrived, _) = self.wait(py, 1, UNBOUNDED_WAIT)?;
             if let Some(arrived) = arrived.pop() {
@@ -122,7 +122,7 @@ impl Submission {
     }
 
     /// Waits for outcomes or a wake-up, for at most `timeout`. Returns up to `max` outcomes, and the bytes of their bodies.
-    pub fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
+    pub(crate) fn wait(&self, py: Python<'_>, max: usize, timeout: Duration) -> PyResult<(Vec<Arrived>, usize)> {
         let by = Instant::now() + timeout;
         let mut arrived = Vec::new();
         loop {

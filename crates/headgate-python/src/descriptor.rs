@@ -6,7 +6,7 @@ use headgate_engine::WakeCaller;
 use pyo3::PyResult;
 use pyo3::exceptions::PyOSError;
 
-pub use self::system::Descriptor;
+pub(crate) use self::system::Descriptor;
 
 impl Descriptor {
     /// Creates a descriptor if `watched`: only an event loop needs one.

@@ -15,7 +15,7 @@ use crate::rows::RowStream;
 /// Returns `headgate_engine::status::Status` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
-pub fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
+pub(crate) fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
     let status = if check_all { status::checked_status } else { status::status };
     let status = py.detach(|| status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// result as a word, and the reason if the job refused the change.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
-pub fn job_set(
+pub(crate) fn job_set(
     py: Python<'_>,
     output: PathBuf,
     settings: BTreeMap<String, String>,
@@ -47,7 +47,7 @@ pub fn job_set(
 /// Returns the rows of the current parts, the succeeded rows first.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
-pub fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {
+pub(crate) fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {
     let parts = py.detach(|| status::parts(&output)).map_err(|error| to_python(py, &error))?;
     Ok(RowStream::of(parts.files, parts.schema))
 }

@@ -5,7 +5,7 @@ use headgate_engine::FailureReport;
 use pyo3::prelude::*;
 
 /// Returns the Python exception for an error of the engine.
-pub fn to_python(py: Python<'_>, error: &JobError) -> PyErr {
+pub(crate) fn to_python(py: Python<'_>, error: &JobError) -> PyErr {
     exception(py, error).map_or_else(|failure| failure, PyErr::from_value)
 }
 

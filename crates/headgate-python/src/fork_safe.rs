@@ -3,18 +3,18 @@
 use std::{mem, process};
 
 /// A value that is dropped only in the process that created it, and leaked in forks of that process.
-pub struct ForkSafe<T> {
+pub(crate) struct ForkSafe<T> {
     value: Option<T>,
     process: u32,
 }
 
 impl<T> ForkSafe<T> {
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self { value: Some(value), process: process::id() }
     }
 
     /// Returns the value, or `None` in a fork of the process that created it.
-    pub fn get(&self) -> Option<&T> {
+    pub(crate) fn get(&self) -> Option<&T> {
         self.value.as_ref().filter(|_| self.process == process::id())
     }
 }

@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::error::to_python;
 
 /// Returns the figures as JSON.
-pub fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
+pub(crate) fn to_json(py: Python<'_>, figures: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(figures).map_err(|error| to_python(py, &JobError::internal(error.to_string())))
 }
 
 /// Converts a JSON value to Python objects, with tuples for arrays. It avoids Python's `json` module, whose import is slow.
-pub fn to_objects<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn to_objects<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Null => Ok(py.None().into_bound(py)),
         Value::Bool(is_on) => is_on.into_bound_py_any(py),

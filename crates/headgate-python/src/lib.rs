@@ -1,6 +1,8 @@
 //! `headgate._headgate`: the engine's interface to Python. Each Python class has one file. This crate only converts
 //! values: the engine makes all decisions.
 
+#![warn(unreachable_pub)]
+
 #[cfg(target_os = "linux")]
 mod allocator;
 mod arrow_in;

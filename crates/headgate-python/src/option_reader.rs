@@ -10,40 +10,40 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 /// Reads options of one object. If the object lacks an option, the target keeps its value.
-pub struct OptionReader<'a, 'py> {
+pub(crate) struct OptionReader<'a, 'py> {
     options: &'a Bound<'py, PyAny>,
     mistakes: RefCell<Vec<Mistake>>,
 }
 
 impl<'a, 'py> OptionReader<'a, 'py> {
-    pub fn new(options: &'a Bound<'py, PyAny>) -> Self {
+    pub(crate) fn new(options: &'a Bound<'py, PyAny>) -> Self {
         Self { options, mistakes: RefCell::default() }
     }
 
-    pub fn mistakes(self) -> Vec<Mistake> {
+    pub(crate) fn mistakes(self) -> Vec<Mistake> {
         self.mistakes.into_inner()
     }
 
     /// Returns the number of mistakes found so far.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.mistakes.borrow().len()
     }
 
-    pub fn add(&self, mistakes: impl IntoIterator<Item = Mistake>) {
+    pub(crate) fn add(&self, mistakes: impl IntoIterator<Item = Mistake>) {
         self.mistakes.borrow_mut().extend(mistakes);
     }
 
     /// Returns an attribute of the object, which need not be an option.
-    pub fn attribute(&self, name: &str) -> Option<Bound<'py, PyAny>> {
+    pub(crate) fn attribute(&self, name: &str) -> Option<Bound<'py, PyAny>> {
         self.options.getattr_opt(name).ok().flatten()
     }
 
-    pub fn read<T: FromOption>(&self, option: OptionName, target: &mut T) {
+    pub(crate) fn read<T: FromOption>(&self, option: OptionName, target: &mut T) {
         self.read_as(option, target, Ok);
     }
 
     /// Reads an option, and converts it.
-    pub fn read_as<P: FromOption, T>(
+    pub(crate) fn read_as<P: FromOption, T>(
         &self,
         option: OptionName,
         target: &mut T,
@@ -53,19 +53,19 @@ impl<'a, 'py> OptionReader<'a, 'py> {
     }
 
     /// Reads a whole number.
-    pub fn read_whole<T: TryFrom<u64>>(&self, option: OptionName, target: &mut T) {
+    pub(crate) fn read_whole<T: TryFrom<u64>>(&self, option: OptionName, target: &mut T) {
         self.read_with(option, target, |value| whole(option, value));
     }
 
-    pub fn read_whole_or_none<T: TryFrom<u64>>(&self, option: OptionName, target: &mut Option<T>) {
+    pub(crate) fn read_whole_or_none<T: TryFrom<u64>>(&self, option: OptionName, target: &mut Option<T>) {
         self.read_with(option, target, |value| or_none(value, |value| whole(option, value)));
     }
 
-    pub fn read_seconds(&self, option: OptionName, target: &mut Duration) {
+    pub(crate) fn read_seconds(&self, option: OptionName, target: &mut Duration) {
         self.read_with(option, target, |value| seconds(option, value));
     }
 
-    pub fn read_seconds_or_none(&self, option: OptionName, target: &mut Option<Duration>) {
+    pub(crate) fn read_seconds_or_none(&self, option: OptionName, target: &mut Option<Duration>) {
         self.read_with(option, target, |value| or_none(value, |value| seconds(option, value)));
     }
 
@@ -84,7 +84,7 @@ impl<'a, 'py> OptionReader<'a, 'py> {
 }
 
 /// A value that an option may have.
-pub trait FromOption: Sized {
+pub(crate) trait FromOption: Sized {
     /// Converts the value of an option.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ impl<T: FromOption> FromOption for (String, T) {
 }
 
 /// A list. It has its own type, so that bytes are not read as a list of numbers.
-pub struct List<T>(pub Vec<T>);
+pub(crate) struct List<T>(pub Vec<T>);
 
 impl<T: FromOption> FromOption for List<T> {
     fn from_option(value: &Bound<'_, PyAny>) -> Result<Self, String> {
@@ -183,7 +183,7 @@ fn figure(value: &Bound<'_, PyAny>) -> String {
 }
 
 /// Returns the name of a value's type, as messages show it.
-pub fn kind_of(value: &Bound<'_, PyAny>) -> String {
+pub(crate) fn kind_of(value: &Bound<'_, PyAny>) -> String {
     if value.is_none() {
         "None".into()
     } else {

@@ -28,7 +28,7 @@ use crate::option_reader::{FromOption, List, OptionReader, kind_of};
 ///
 /// # Errors
 /// `UsageError`: it names all mistakes in the options.
-pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
+pub(crate) fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
     let (mut job, found) = read_fetch(options);
     refuse(found).map_err(|error| to_python(options.py(), &error))?;
     use_mock(options, &mut job.request)?;
@@ -39,7 +39,7 @@ pub fn fetch_options(options: &Bound<'_, PyAny>) -> PyResult<JobOptions> {
 ///
 /// # Errors
 /// `UsageError`: it names all mistakes in the options.
-pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
+pub(crate) fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
     let (mut retry, found) = read_retry(options);
     refuse(found).map_err(|error| to_python(options.py(), &error))?;
     use_mock(options, &mut retry.job.request)?;
@@ -48,13 +48,13 @@ pub fn retry_options(options: &Bound<'_, PyAny>) -> PyResult<RetryOptions> {
 
 /// Returns all mistakes in `FetchOptions`, as JSON: a list of names of options, each with its message.
 #[pyfunction]
-pub fn mistakes_in_fetch(options: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn mistakes_in_fetch(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &read_fetch(options).1)
 }
 
 /// Returns all mistakes in `RetryOptions`, in the format of `mistakes_in_fetch`.
 #[pyfunction]
-pub fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
     shown(options.py(), &read_retry(options).1)
 }
 
@@ -62,14 +62,14 @@ pub fn mistakes_in_retry(options: &Bound<'_, PyAny>) -> PyResult<String> {
 /// of `mistakes_in_fetch`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
-pub fn mistakes_in_settings(py: Python<'_>, settings: Settings) -> PyResult<String> {
+pub(crate) fn mistakes_in_settings(py: Python<'_>, settings: Settings) -> PyResult<String> {
     let found = mistakes_in(&settings).map_err(|error| to_python(py, &error))?;
     shown(py, &found)
 }
 
 /// Returns the sections of options with their descriptions, and the entries of all options as dictionaries.
 #[pyfunction]
-pub fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+pub(crate) fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     let entries: Vec<_> = OptionName::ALL.iter().map(|option| option.entry()).collect();
     to_objects(py, &json!([SECTIONS, entries]))
 }
@@ -77,7 +77,7 @@ pub fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 /// Returns the engine's options as text. A test checks with it that the engine reads every option, and that the defaults of
 /// Python and of the engine are equal.
 #[pyfunction]
-pub fn options_as_read(options: &Bound<'_, PyAny>) -> String {
+pub(crate) fn options_as_read(options: &Bound<'_, PyAny>) -> String {
     format!("{:?} {:?}", read_fetch(options).0, read_retry(options).0)
 }
 

@@ -11,9 +11,9 @@ use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;
 
 /// An error kind, its message, and the detail that varies from request to request.
-pub type FailureFields = (&'static str, String, Option<String>);
+pub(crate) type FailureFields = (&'static str, String, Option<String>);
 
-pub fn failure_fields(failure: &Failure) -> FailureFields {
+pub(crate) fn failure_fields(failure: &Failure) -> FailureFields {
     let Failure { kind, reason, .. } = failure;
     (kind.name(), reason.message.to_string(), reason.detail.as_deref().map(str::to_owned))
 }

@@ -180,7 +180,7 @@ pub(crate) enum Delay {
 }
 
 impl Delay {
-    pub fn draw(self, random: &mut fastrand::Rng) -> Duration {
+    pub(crate) fn draw(self, random: &mut fastrand::Rng) -> Duration {
         match self {
             Delay::None => Duration::ZERO,
             Delay::Uniform { min_s, width_s } => Duration::from_secs_f64(min_s + width_s * random.f64()),

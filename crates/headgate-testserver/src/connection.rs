@@ -29,21 +29,21 @@ pub(crate) struct ServerConnection<'worker> {
 }
 
 impl<'worker> ServerConnection<'worker> {
-    pub fn new(socket: Socket, counters: &'worker WorkerCounters) -> Self {
+    pub(crate) fn new(socket: Socket, counters: &'worker WorkerCounters) -> Self {
         Self { socket, buffer: BytesMut::with_capacity(BUFFER_BYTES), counters }
     }
 
-    pub fn is_secure(&self) -> bool {
+    pub(crate) fn is_secure(&self) -> bool {
         socket::is_secure(&self.socket)
     }
 
     /// Returns the socket, and the bytes that were read from it and not consumed.
-    pub fn into_parts(self) -> (Socket, BytesMut) {
+    pub(crate) fn into_parts(self) -> (Socket, BytesMut) {
         (self.socket, self.buffer)
     }
 
     /// Reads the bytes that are available, at least one. The end of the stream is an error.
-    pub async fn fill(&mut self) -> io::Result<()> {
+    pub(crate) async fn fill(&mut self) -> io::Result<()> {
         if self.buffer.capacity() - self.buffer.len() < BUFFER_BYTES / 2 {
             self.buffer.reserve(BUFFER_BYTES);
         }
@@ -56,7 +56,7 @@ impl<'worker> ServerConnection<'worker> {
     }
 
     /// Writes all of `bytes`; the pieces of a chain are sent together.
-    pub async fn send(&mut self, mut bytes: impl Buf) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, mut bytes: impl Buf) -> io::Result<()> {
         while bytes.has_remaining() {
             let written = self.socket.write_buf(&mut bytes).await?;
             self.counters.wrote(written);
@@ -66,13 +66,13 @@ impl<'worker> ServerConnection<'worker> {
     }
 
     /// Waits for this time, or until the client disconnects.
-    pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
+    pub(crate) async fn pause(&mut self, duration: Duration) -> io::Result<()> {
         self.while_connected(sleep(duration)).await
     }
 
     /// Waits for a future, unless the client disconnects. A client that has closed only its sending half counts as
     /// disconnected.
-    pub async fn while_connected<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
+    pub(crate) async fn while_connected<T>(&mut self, future: impl Future<Output = T>) -> io::Result<T> {
         let (mut future, mut seen) = (pin!(future), [0]);
         tokio::select! {
             biased;
@@ -87,12 +87,12 @@ impl<'worker> ServerConnection<'worker> {
     }
 
     /// Waits for at least one byte of the next request, and reads it.
-    pub async fn await_next(&mut self) -> io::Result<()> {
+    pub(crate) async fn await_next(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() { self.fill().await } else { Ok(()) }
     }
 
     /// Reads and discards until the client disconnects, so that it always returns an error.
-    pub async fn hang(&mut self) -> io::Result<()> {
+    pub(crate) async fn hang(&mut self) -> io::Result<()> {
         loop {
             self.buffer.clear();
             self.fill().await?;
@@ -101,7 +101,7 @@ impl<'worker> ServerConnection<'worker> {
 
     /// Closes the sending half, and reads for up to [`LINGER`]. If a socket with unread bytes is closed at once, the kernel
     /// resets the connection, and the client may lose the end of the response.
-    pub async fn close(&mut self) -> io::Result<()> {
+    pub(crate) async fn close(&mut self) -> io::Result<()> {
         self.socket.shutdown().await?;
         // Either the client has closed, or its time has passed.
         let _ = timeout(LINGER, self.hang()).await;
@@ -109,7 +109,7 @@ impl<'worker> ServerConnection<'worker> {
     }
 
     /// Closes as [`close`](Self::close) does, but without the `close_notify` alert of TLS.
-    pub async fn cut(&mut self) -> io::Result<()> {
+    pub(crate) async fn cut(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).shutdown().await?;
         // Either the client has closed, or its time has passed.
         let _ = timeout(LINGER, self.hang()).await;
@@ -117,7 +117,7 @@ impl<'worker> ServerConnection<'worker> {
     }
 
     /// Makes the drop of this connection a reset.
-    pub fn reset(&mut self) -> io::Result<()> {
+    pub(crate) fn reset(&mut self) -> io::Result<()> {
         socket::tcp(&mut self.socket).set_zero_linger()
     }
 }

@@ -20,23 +20,23 @@ pub(crate) struct SeededText {
 }
 
 impl SeededText {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         Self { block: std::iter::repeat_with(|| random.u8(b'a'..=b'z')).take(BLOCK_BYTES).collect() }
     }
 
     /// Returns the first `bytes` bytes.
-    pub fn bytes(&self, bytes: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, bytes: usize) -> Vec<u8> {
         self.block.iter().copied().cycle().take(bytes).collect()
     }
 
     /// Returns the offset in the first block at which the text continues as it does after `bytes` bytes.
-    pub fn offset(&self, bytes: u64) -> usize {
+    pub(crate) fn offset(&self, bytes: u64) -> usize {
         (bytes % self.block.len() as u64) as usize
     }
 
     /// Returns the first `bytes` bytes in pieces of at most a block, without copying.
-    pub fn pieces(&self, bytes: u64) -> impl DoubleEndedIterator<Item = Bytes> {
+    pub(crate) fn pieces(&self, bytes: u64) -> impl DoubleEndedIterator<Item = Bytes> {
         let blocks = bytes.div_ceil(BLOCK_BYTES as u64);
         (0..blocks).map(move |block| {
             let rest = bytes - block * BLOCK_BYTES as u64;
@@ -56,7 +56,7 @@ pub(crate) enum ContentEncoding {
 }
 
 impl ContentEncoding {
-    pub fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "gzip" => Some(ContentEncoding::Gzip),
             "gzip-members" => Some(ContentEncoding::GzipMembers),
@@ -68,7 +68,7 @@ impl ContentEncoding {
     }
 
     /// Returns the value of `Content-Encoding`.
-    pub fn token(self) -> &'static str {
+    pub(crate) fn token(self) -> &'static str {
         match self {
             ContentEncoding::Gzip | ContentEncoding::GzipMembers => "gzip",
             ContentEncoding::Deflate => "deflate",
@@ -77,7 +77,7 @@ impl ContentEncoding {
         }
     }
 
-    pub fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
+    pub(crate) fn encode(self, plain: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             ContentEncoding::Gzip => gzip(plain),
             ContentEncoding::GzipMembers => {

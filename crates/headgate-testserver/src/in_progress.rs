@@ -24,26 +24,26 @@ pub(crate) struct RequestGuards {
 }
 
 impl InProgress {
-    pub fn begin(counters: &Arc<Counters>) -> Self {
+    pub(crate) fn begin(counters: &Arc<Counters>) -> Self {
         counters.start_request();
         Self { counters: Some(counters.clone()), guards: None }
     }
 
-    pub fn not_counted() -> Self {
+    pub(crate) fn not_counted() -> Self {
         Self { counters: None, guards: None }
     }
 
     /// Returns whether the request is counted: not a request for statistics, nor one that has ended.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         self.counters.is_some()
     }
 
-    pub fn guards(&mut self) -> &mut RequestGuards {
+    pub(crate) fn guards(&mut self) -> &mut RequestGuards {
         self.guards.get_or_insert_default()
     }
 
     /// Records that a response with this status starts.
-    pub fn record_response(&mut self, status: u16) {
+    pub(crate) fn record_response(&mut self, status: u16) {
         if let Some(guards) = &mut self.guards {
             if let Some(entry) = &mut guards.log {
                 entry.status = Some(status);
@@ -55,7 +55,7 @@ impl InProgress {
     }
 
     /// Ends the request before it is dropped. A second call does nothing.
-    pub fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         if let Some(counters) = self.counters.take() {
             self.guards = None;
             counters.end_request();

@@ -39,6 +39,8 @@
 //! worker, connection, limits -> statistics;  statistics -> faults::table -> content -> config
 //! ```
 
+#![warn(unreachable_pub)]
+
 mod body;
 mod config;
 mod connection;

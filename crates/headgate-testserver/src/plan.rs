@@ -37,7 +37,7 @@ pub(crate) enum ResponseFraming {
 }
 
 impl ResponsePlan {
-    pub fn immediate(content: PlannedContent) -> Self {
+    pub(crate) fn immediate(content: PlannedContent) -> Self {
         Self { delay: Duration::ZERO, content }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Received {
 
 impl Received {
     /// Creates a request from the bytes of its request line and headers, which were parsed before.
-    pub fn of(head: &[u8], is_secure: bool) -> Self {
+    pub(crate) fn of(head: &[u8], is_secure: bool) -> Self {
         let mut fields = vec![httparse::EMPTY_HEADER; MAX_FIELDS];
         let mut parsed = httparse::Request::new(&mut fields);
         // This can't fail, since the same bytes were parsed before.
@@ -33,34 +33,34 @@ impl Received {
     }
 
     /// Returns the value of the first header of that name. Bytes that are not UTF-8 become replacement characters.
-    pub fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         let (_, value) = self.fields.iter().find(|(each, _)| each.eq_ignore_ascii_case(name))?;
         Some(String::from_utf8_lossy(value))
     }
 
     /// Returns the decoded names and values of the query.
-    pub fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+    pub(crate) fn query(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         form_urlencoded::parse(self.target.split_once('?').map_or("", |(_, query)| query).as_bytes())
     }
 
-    pub fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<Cow<'_, str>> {
         self.query().find_map(|(each, value)| (each == name).then_some(value))
     }
 
     /// Returns the decoded part of the path after `prefix`.
-    pub fn path_after(&self, prefix: &str) -> String {
+    pub(crate) fn path_after(&self, prefix: &str) -> String {
         let path = self.target.split_once('?').map_or(&*self.target, |(path, _)| path);
         let rest = path.find(prefix).map_or("", |at| &path[at + prefix.len()..]);
         percent_encoding::percent_decode_str(rest).decode_utf8_lossy().into_owned()
     }
 
     /// Returns the value of the `Host` header.
-    pub fn host(&self) -> Cow<'_, str> {
+    pub(crate) fn host(&self) -> Cow<'_, str> {
         self.field("host").unwrap_or_default()
     }
 
     /// Returns the scheme and authority by which the client addresses this server.
-    pub fn origin(&self) -> String {
+    pub(crate) fn origin(&self) -> String {
         let scheme = if self.is_secure { "https" } else { "http" };
         format!("{scheme}://{}", self.field("host").unwrap_or(Cow::Borrowed("localhost")))
     }

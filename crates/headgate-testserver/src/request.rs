@@ -36,7 +36,7 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
-    pub const fn bad(reason: &'static str) -> Self {
+    pub(crate) const fn bad(reason: &'static str) -> Self {
         Self { status: 400, reason }
     }
 }

@@ -34,14 +34,14 @@ pub(crate) struct LogEntry {
 
 impl RequestLog {
     /// Creates the file, and replaces one that exists.
-    pub fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path).map_err(|error| {
             io::Error::new(error.kind(), format!("can't write the log {}: {error}", path.display()))
         })?;
         Ok(Self { started: Instant::now(), file: Mutex::new(BufWriter::with_capacity(BUFFER_BYTES, file)) })
     }
 
-    pub fn entry(self: &Arc<Self>, received: &Received, arrived: Instant) -> LogEntry {
+    pub(crate) fn entry(self: &Arc<Self>, received: &Received, arrived: Instant) -> LogEntry {
         let micros = arrived.saturating_duration_since(self.started).as_micros();
         LogEntry {
             log: self.clone(),
@@ -53,7 +53,7 @@ impl RequestLog {
     }
 
     /// Writes the buffer to the file.
-    pub fn flush(&self) -> io::Result<()> {
+    pub(crate) fn flush(&self) -> io::Result<()> {
         self.file().flush()
     }
 

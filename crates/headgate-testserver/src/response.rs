@@ -36,45 +36,45 @@ pub(crate) struct FullResponse {
 
 impl FullResponse {
     /// Creates a text response. A status that allows no body (RFC 9110 sections 15.3.5 and 15.4.5) gets none.
-    pub fn new(status: u16, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn new(status: u16, body: impl Into<Bytes>) -> Self {
         let without_body = matches!(status, 204 | 304);
         let body = if without_body { Bytes::new() } else { body.into() };
         let fields = if without_body { String::new() } else { length_fields(body.len() as u64) };
         Self { status, fields, body }
     }
 
-    pub fn json(body: &serde_json::Value) -> Self {
+    pub(crate) fn json(body: &serde_json::Value) -> Self {
         let body = Bytes::from(body.to_string());
         let fields = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self { status: 200, fields, body }
     }
 
     /// Creates a response whose media type is that of an image.
-    pub fn image(body: impl Into<Bytes>) -> Self {
+    pub(crate) fn image(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let fields = format!("Content-Type: image/jpeg\r\nContent-Length: {}\r\n", body.len());
         Self { status: 200, fields, body }
     }
 
     /// Returns the body in at most `count` pieces of about the same length; for 0, nothing of it.
-    pub fn pieces(&self, count: usize) -> impl Iterator<Item = Bytes> {
+    pub(crate) fn pieces(&self, count: usize) -> impl Iterator<Item = Bytes> {
         let piece = self.body.len().div_ceil(count.max(1)).max(1);
         let bytes = if count == 0 { 0 } else { self.body.len() };
         (0..bytes).step_by(piece).map(move |start| self.body.slice(start..bytes.min(start + piece)))
     }
 
-    pub fn with_status(mut self, status: u16) -> Self {
+    pub(crate) fn with_status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    pub fn with_field(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with_field(mut self, name: &str, value: &str) -> Self {
         // Writing to a string can't fail.
         let _ = write!(self.fields, "{name}: {value}\r\n");
         self
     }
 
-    pub fn head(&self, persistence: Persistence) -> Vec<u8> {
+    pub(crate) fn head(&self, persistence: Persistence) -> Vec<u8> {
         head(self.status, &self.fields, persistence)
     }
 }
@@ -103,12 +103,12 @@ pub(crate) struct EncodedResponse {
 }
 
 impl EncodedResponse {
-    pub fn new(response: &FullResponse) -> Self {
+    pub(crate) fn new(response: &FullResponse) -> Self {
         let heads = [Persistence::Implied, Persistence::Stated, Persistence::Close].map(|each| response.head(each));
         Self { status: response.status, heads, fields: field_map(&response.fields), body: response.body.clone() }
     }
 
-    pub fn head(&self, persistence: Persistence) -> &[u8] {
+    pub(crate) fn head(&self, persistence: Persistence) -> &[u8] {
         &self.heads[persistence as usize]
     }
 }

@@ -15,21 +15,21 @@ pub(crate) enum RequestRoute {
 
 impl RequestRoute {
     /// Returns whether the response depends on more of the request than the route.
-    pub fn reads_request(self) -> bool {
+    pub(crate) fn reads_request(self) -> bool {
         matches!(self, RequestRoute::Helper(_))
     }
 
     /// Returns whether requests for this route are counted: all except those that inspect or change the server.
-    pub fn is_counted(self) -> bool {
+    pub(crate) fn is_counted(self) -> bool {
         !matches!(self, RequestRoute::Helper(Helper { name: "/stats" | "/capacity/", .. }))
     }
 
-    pub fn is_robots(self) -> bool {
+    pub(crate) fn is_robots(self) -> bool {
         matches!(self, RequestRoute::Helper(Helper { name: "/robots.txt", .. }))
     }
 
     /// Returns the route for the target of a request line. The query, scheme and authority are ignored.
-    pub fn of(target: &str) -> Self {
+    pub(crate) fn of(target: &str) -> Self {
         let path = path(target);
         if let Some(name) = path.strip_prefix("/fault/") {
             return table::find(name).map_or(RequestRoute::Unknown, |(index, fault)| RequestRoute::Fault(index, fault));

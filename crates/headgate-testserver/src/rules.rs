@@ -19,7 +19,7 @@ pub(crate) struct ServerRules {
 
 impl ServerRules {
     /// Returns the rules of a configuration, or `None` if it has none.
-    pub fn of(config: &Config) -> io::Result<Option<Self>> {
+    pub(crate) fn of(config: &Config) -> io::Result<Option<Self>> {
         let rules = Self {
             capacity: config.capacity.map(|size| Arc::new(Capacity::new(size))),
             refuses: config.refuse,
@@ -31,7 +31,7 @@ impl ServerRules {
     }
 
     /// Returns whether the cost of a request is read from its body.
-    pub fn reads_bodies(&self) -> bool {
+    pub(crate) fn reads_bodies(&self) -> bool {
         self.api.as_ref().is_some_and(|api| api.counts_tokens())
     }
 }

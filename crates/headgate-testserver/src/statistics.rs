@@ -54,7 +54,7 @@ impl Limited {
         Self::RepeatedAfterAnswer,
     ];
 
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Capacity => "capacity",
             Self::ApiRate => "api_rate",
@@ -96,27 +96,27 @@ fn zeros(count: usize) -> Box<[AtomicU64]> {
 }
 
 impl Counters {
-    pub fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         let workers = (0..workers).map(|_| WorkerCounters::new()).collect();
         Self { workers, in_progress: AtomicU64::new(0), max_in_progress: AtomicU64::new(0) }
     }
 
-    pub fn worker(&self, index: usize) -> &WorkerCounters {
+    pub(crate) fn worker(&self, index: usize) -> &WorkerCounters {
         &self.workers[index]
     }
 
-    pub fn start_request(&self) {
+    pub(crate) fn start_request(&self) {
         let now = self.in_progress.fetch_add(1, Relaxed) + 1;
         if now > self.max_in_progress.load(Relaxed) {
             self.max_in_progress.fetch_max(now, Relaxed);
         }
     }
 
-    pub fn end_request(&self) {
+    pub(crate) fn end_request(&self) {
         self.in_progress.fetch_sub(1, Relaxed);
     }
 
-    pub fn snapshot(&self) -> Statistics {
+    pub(crate) fn snapshot(&self) -> Statistics {
         let mut sum = Statistics {
             requests_in_progress: self.in_progress.load(Relaxed),
             max_requests_in_progress: self.max_in_progress.load(Relaxed),
@@ -160,35 +160,35 @@ impl WorkerCounters {
     }
 
     /// Counts a connection, which is open until the returned value is dropped.
-    pub fn open(&self) -> ConnectionGuard<'_> {
+    pub(crate) fn open(&self) -> ConnectionGuard<'_> {
         self.accepted.fetch_add(1, Relaxed);
         self.open.fetch_add(1, Relaxed);
         ConnectionGuard { open: &self.open }
     }
 
-    pub fn request(&self) {
+    pub(crate) fn request(&self) {
         self.requests.fetch_add(1, Relaxed);
     }
 
-    pub fn response(&self, status: u16) {
+    pub(crate) fn response(&self, status: u16) {
         if let Some(counter) = self.responses.get(usize::from(status.wrapping_sub(*STATUSES.start()))) {
             counter.fetch_add(1, Relaxed);
         }
     }
 
-    pub fn fault(&self, index: usize) {
+    pub(crate) fn fault(&self, index: usize) {
         self.faults[index].fetch_add(1, Relaxed);
     }
 
-    pub fn limited(&self, what: Limited) {
+    pub(crate) fn limited(&self, what: Limited) {
         self.limited[what as usize].fetch_add(1, Relaxed);
     }
 
-    pub fn read(&self, bytes: usize) {
+    pub(crate) fn read(&self, bytes: usize) {
         self.bytes_read.fetch_add(bytes as u64, Relaxed);
     }
 
-    pub fn wrote(&self, bytes: usize) {
+    pub(crate) fn wrote(&self, bytes: usize) {
         self.bytes_written.fetch_add(bytes as u64, Relaxed);
     }
 }

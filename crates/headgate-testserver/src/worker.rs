@@ -39,7 +39,7 @@ pub(crate) struct ServerWorker {
 }
 
 impl ServerWorker {
-    pub fn prepare(config: &Config) -> io::Result<PreparedConfig> {
+    pub(crate) fn prepare(config: &Config) -> io::Result<PreparedConfig> {
         let content = SeededText::new(config.seed);
         let body = config.body_bytes.map_or_else(|| DEFAULT_BODY.into(), |bytes| content.bytes(bytes));
         Ok(PreparedConfig {
@@ -54,56 +54,56 @@ impl ServerWorker {
         })
     }
 
-    pub fn new(prepared: PreparedConfig, counters: Arc<Counters>, index: usize) -> Self {
+    pub(crate) fn new(prepared: PreparedConfig, counters: Arc<Counters>, index: usize) -> Self {
         // Workers draw different delays from one seed.
         let mut seeds = fastrand::Rng::with_seed(prepared.seed);
         let seed = std::iter::repeat_with(|| seeds.u64(..)).nth(index).unwrap_or_default();
         Self { prepared, counters, index, random: RefCell::new(fastrand::Rng::with_seed(seed)) }
     }
 
-    pub fn counters(&self) -> &WorkerCounters {
+    pub(crate) fn counters(&self) -> &WorkerCounters {
         self.counters.worker(self.index)
     }
 
-    pub fn server_counters(&self) -> &Arc<Counters> {
+    pub(crate) fn server_counters(&self) -> &Arc<Counters> {
         &self.counters
     }
 
-    pub fn default_response(&self) -> &EncodedResponse {
+    pub(crate) fn default_response(&self) -> &EncodedResponse {
         &self.prepared.default_response
     }
 
-    pub fn rules(&self) -> Option<&ServerRules> {
+    pub(crate) fn rules(&self) -> Option<&ServerRules> {
         self.prepared.rules.as_deref()
     }
 
-    pub fn content(&self) -> &SeededText {
+    pub(crate) fn content(&self) -> &SeededText {
         &self.prepared.content
     }
 
-    pub fn tls(&self) -> Option<TlsAcceptor> {
+    pub(crate) fn tls(&self) -> Option<TlsAcceptor> {
         self.prepared.tls.clone().map(TlsAcceptor::from)
     }
 
     /// Returns the bound of concurrent streams of an HTTP/2 connection, or `None` without HTTP/2.
-    pub fn http2(&self) -> Option<u32> {
+    pub(crate) fn http2(&self) -> Option<u32> {
         self.prepared.http2
     }
 
     /// Returns the path whose response replaces that of `/robots.txt`.
-    pub fn robots(&self) -> Option<&str> {
+    pub(crate) fn robots(&self) -> Option<&str> {
         self.prepared.robots.as_deref()
     }
 
     /// Records that a response with this status starts.
-    pub fn record_response(&self, in_progress: &mut InProgress, status: u16) {
+    pub(crate) fn record_response(&self, in_progress: &mut InProgress, status: u16) {
         if in_progress.is_counted() {
             self.counters().response(status);
         }
         in_progress.record_response(status);
     }
 
-    pub fn draw_delay(&self) -> Duration {
+    pub(crate) fn draw_delay(&self) -> Duration {
         self.prepared.delay.draw(&mut self.random.borrow_mut())
     }
 }

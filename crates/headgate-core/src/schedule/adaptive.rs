@@ -87,7 +87,7 @@ const NEAR_CEILING: u32 = 50;
 
 /// An attempt that has ended.
 #[derive(Debug, Clone, Copy)]
-pub struct EndedAttempt {
+pub(crate) struct EndedAttempt {
     pub started: Instant,
     pub load: LoadEvidence,
 }
@@ -120,7 +120,7 @@ struct Baseline {
 
 /// The adaptive limit of a host.
 #[derive(Debug)]
-pub struct Adaptive {
+pub(crate) struct Adaptive {
     max: u32,
     limit: u32,
     phase: Phase,
@@ -142,7 +142,7 @@ pub struct Adaptive {
 
 impl Adaptive {
     /// Returns a limit of at most `max`, and at least one.
-    pub fn new(max: u32, now: Instant) -> Self {
+    pub(crate) fn new(max: u32, now: Instant) -> Self {
         let max = max.max(1);
         let limit = START.min(max);
         Self {
@@ -163,7 +163,7 @@ impl Adaptive {
         }
     }
 
-    pub fn set_max(&mut self, max: u32) {
+    pub(crate) fn set_max(&mut self, max: u32) {
         self.max = max.max(1);
         self.limit = self.limit.min(self.max);
         self.baseline.limit = self.baseline.limit.min(self.max);
@@ -173,12 +173,12 @@ impl Adaptive {
     }
 
     /// Returns the limit, at least 1.
-    pub fn limit(&self) -> u32 {
+    pub(crate) fn limit(&self) -> u32 {
         self.limit
     }
 
     /// Records the end of an attempt; `in_flight`: how many were just before, including this one.
-    pub fn ended(&mut self, sample: EndedAttempt, in_flight: u32, now: Instant) {
+    pub(crate) fn ended(&mut self, sample: EndedAttempt, in_flight: u32, now: Instant) {
         match sample.load {
             LoadEvidence::Responded => {
                 let seconds = now.saturating_duration_since(sample.started).as_secs_f64().max(1e-6);

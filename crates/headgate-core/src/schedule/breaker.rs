@@ -36,7 +36,7 @@ const UNLIMITED: u32 = 65_536;
 
 /// The limit that the breaker sets now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowed {
+pub(super) enum Allowed {
     /// At most this many attempts in flight.
     InFlight(u32),
     /// Nothing before this time: the host requested a pause.
@@ -61,7 +61,7 @@ struct Silence {
 }
 
 #[derive(Debug, Clone)]
-pub struct Breaker {
+pub(super) struct Breaker {
     /// The end of the pause that the host requested.
     paused_until: Option<Instant>,
     /// That pause is longer than [`Retrying::max_retry_after`].
@@ -79,7 +79,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    pub fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             paused_until: None,
             pause_is_too_long: false,
@@ -92,7 +92,7 @@ impl Breaker {
         }
     }
 
-    pub fn allowed(&self, now: Instant) -> Allowed {
+    pub(super) fn allowed(&self, now: Instant) -> Allowed {
         match (self.paused_until, self.probe) {
             (Some(until), _) if now < until => Allowed::Pause(until),
             (_, Some(probe)) if now < probe.at => Allowed::Probe(probe.at),
@@ -101,7 +101,7 @@ impl Breaker {
     }
 
     /// Records that the host requested a pause of this length from `now` on. It never shortens an earlier one.
-    pub fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
+    pub(super) fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
         let time = time.min(LONGEST_PAUSE);
         // A pause that is over does not affect this one.
         self.pause_is_too_long &= self.is_paused(now);
@@ -114,12 +114,12 @@ impl Breaker {
     }
 
     /// Ends the pause that the host requested this much sooner, as its clock went on during a stall.
-    pub fn shorten_pause(&mut self, time: Duration) {
+    pub(super) fn shorten_pause(&mut self, time: Duration) {
         self.paused_until = self.paused_until.and_then(|until| until.checked_sub(time));
     }
 
     /// Records that an attempt that began at `started` got a response that does not ask for less load.
-    pub fn responded(&mut self, started: Instant) {
+    pub(super) fn responded(&mut self, started: Instant) {
         self.failures = 0;
         self.silence = None;
         self.probe = None;
@@ -133,13 +133,13 @@ impl Breaker {
     }
 
     /// Records that an attempt got a response that asks for less load.
-    pub fn overloaded(&mut self, now: Instant, rng: &mut Rng) {
+    pub(super) fn overloaded(&mut self, now: Instant, rng: &mut Rng) {
         self.silence = None;
         self.fail(FIRST_PROBE, now, rng);
     }
 
     /// Records that an attempt that began at `started` ended without response headers.
-    pub fn silent(&mut self, started: Instant, down_after: Duration, now: Instant, rng: &mut Rng) {
+    pub(super) fn silent(&mut self, started: Instant, down_after: Duration, now: Instant, rng: &mut Rng) {
         let silence = self.silence.get_or_insert(Silence { attempts: 0, since: now, until: now });
         silence.until = now;
         silence.attempts = silence.attempts.saturating_add(1);
@@ -175,49 +175,49 @@ impl Breaker {
     }
 
     /// Forgets failures without headers, as the network was down and not the host: it starts again with one request.
-    pub fn forgive(&mut self) {
+    pub(super) fn forgive(&mut self) {
         self.failures = 0;
         self.silence = None;
         self.probe = None;
         self.allowed = 1;
     }
 
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.probe.is_some()
     }
 
     /// Returns since when the host has sent no headers, if attempts without them have continued for this time.
-    pub fn silent_for(&self, time: Duration) -> Option<Instant> {
+    pub(super) fn silent_for(&self, time: Duration) -> Option<Instant> {
         let is_long = |silence: &Silence| silence.attempts >= DOWN && silence.until >= silence.since + time;
         self.silence.filter(is_long).map(|silence| silence.since)
     }
 
     /// Returns whether the host is in a pause that is longer than [`Retrying::max_retry_after`].
-    pub fn pause_exceeds_limit(&self, now: Instant) -> bool {
+    pub(super) fn pause_exceeds_limit(&self, now: Instant) -> bool {
         self.pause_is_too_long && self.is_paused(now)
     }
 
     /// Returns whether nothing is lost if the breaker is dropped while the host gets no requests.
-    pub fn may_be_forgotten(&self, now: Instant) -> bool {
+    pub(super) fn may_be_forgotten(&self, now: Instant) -> bool {
         self.probe.is_none() && !self.is_paused(now) && now >= self.failed_at + REMEMBERED_FOR
     }
 
     /// Returns whether a request may start now.
-    pub fn may_send(&self, now: Instant) -> bool {
+    pub(super) fn may_send(&self, now: Instant) -> bool {
         matches!(self.allowed(now), Allowed::InFlight(_))
     }
 
     /// Returns the end of the last pause that the host requested.
-    pub fn paused_until(&self) -> Option<Instant> {
+    pub(super) fn paused_until(&self) -> Option<Instant> {
         self.paused_until
     }
 
-    pub fn is_paused(&self, now: Instant) -> bool {
+    pub(super) fn is_paused(&self, now: Instant) -> bool {
         self.paused_until.is_some_and(|until| now < until)
     }
 
     /// Returns whether the breaker limits nothing and remembers no failure.
-    pub fn is_idle(&self, now: Instant) -> bool {
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
         self.failures == 0 && self.allowed == u32::MAX && !self.is_paused(now)
     }
 }

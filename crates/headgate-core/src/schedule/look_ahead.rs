@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use crate::row::{Before, Row};
 
 /// The maximum number of waiting rows: some 30 MB of short URLs.
-pub const MAX_ROWS: usize = 200_000;
+pub(crate) const MAX_ROWS: usize = 200_000;
 /// The maximum size of waiting rows.
-pub const MAX_BYTES: usize = 32 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// The maximum number of deferred rows that have had an attempt, at some 50 bytes each.
-pub const MAX_BEFORE: usize = 131_072;
+pub(crate) const MAX_BEFORE: usize = 131_072;
 
 #[derive(Debug)]
 pub(super) struct LookAhead {

@@ -18,7 +18,7 @@ const MAX_CORRECTION: Duration = Duration::from_mins(1);
 
 /// Times are counted from `epoch` in parts of a nanosecond, as many as the rate has in its period: so none is rounded.
 #[derive(Debug, Clone)]
-pub struct RateLimiter {
+pub(crate) struct RateLimiter {
     epoch: Instant,
     /// The number of parts of a nanosecond.
     parts: u128,
@@ -31,14 +31,14 @@ pub struct RateLimiter {
 
 impl RateLimiter {
     /// Creates a limiter with a full burst. `burst`: how many may start at once; `None`: 10 ms' worth.
-    pub fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
+    pub(crate) fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
         let mut limiter = Self { epoch, parts: 1, one: 1, burst: 1, paid_off: 0 };
         limiter.set(rate, burst, epoch);
         limiter
     }
 
     /// Applies another rate from now on. What has been let through is paid off at the new rate.
-    pub fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
+    pub(crate) fn set(&mut self, rate: Rate, burst: Option<u32>, now: Instant) {
         let owed = self.paid_off.saturating_sub(self.at(now)) as f64 / self.one as f64;
         self.parts = u128::from(rate.count.get());
         self.one = rate.per.as_nanos();
@@ -48,7 +48,7 @@ impl RateLimiter {
     }
 
     /// Returns the limiter that replaces `earlier` from now on; `None`: no rate.
-    pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
+    pub(crate) fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
         let rate = rate?;
         let Some(mut limiter) = earlier else { return Some(Self::new(rate, burst, now)) };
         limiter.set(rate, burst, now);
@@ -60,7 +60,7 @@ impl RateLimiter {
     }
 
     /// Returns when `cost` may be let through, which is `now` or later.
-    pub fn when(&self, cost: u64, now: Instant) -> Instant {
+    pub(crate) fn when(&self, cost: u64, now: Instant) -> Instant {
         let needed = (u128::from(cost) * self.one).min(self.burst);
         let from = (self.paid_off + needed).saturating_sub(self.burst);
         let at = self.at(now);
@@ -68,14 +68,14 @@ impl RateLimiter {
     }
 
     /// Spends `cost` at this time, which must not be before [`RateLimiter::when`].
-    pub fn spend_at(&mut self, cost: u64, when: Instant) {
+    pub(crate) fn spend_at(&mut self, cost: u64, when: Instant) {
         self.paid_off = self.paid_off.max(self.at(when)) + u128::from(cost) * self.one;
     }
 
     /// Replaces the estimate `estimate` by the final `cost`: the difference is refunded, or paid off before anything else is
     /// let through. A refund has no effect if all is paid off already. Costs come from servers and may be wrong: paying one
     /// off takes no longer than the period of the rate, or [`MAX_CORRECTION`].
-    pub fn correct(&mut self, estimate: u64, cost: u64, now: Instant) {
+    pub(crate) fn correct(&mut self, estimate: u64, cost: u64, now: Instant) {
         if cost > estimate {
             let most = MAX_CORRECTION.as_nanos().max(self.one) * self.parts;
             let parts = (u128::from(cost - estimate) * self.one).min(most);
@@ -86,17 +86,17 @@ impl RateLimiter {
     }
 
     /// Returns whether its state equals that of a new limiter.
-    pub fn is_as_new(&self, now: Instant) -> bool {
+    pub(crate) fn is_as_new(&self, now: Instant) -> bool {
         self.paid_off <= self.at(now)
     }
 
     /// Returns when to wake up for what may start at `when`: later, as far as nothing is lost by it.
-    pub fn wake_at(&self, when: Instant) -> Instant {
+    pub(crate) fn wake_at(&self, when: Instant) -> Instant {
         when + WAKE_EVERY.min(self.time((self.burst - self.one) / 4))
     }
 
     /// Returns how long it takes to let `count` requests through, at a cost of one each.
-    pub fn time_for(&self, count: u64) -> Duration {
+    pub(crate) fn time_for(&self, count: u64) -> Duration {
         self.time(u128::from(count) * self.one)
     }
 
@@ -109,25 +109,25 @@ impl RateLimiter {
 /// Rate limiters of requests: of those that are started, and of those that are sent. A request is started when its turn
 /// comes, and sent when it has a connection. If only starts were limited, slow connections would let many be sent at once.
 #[derive(Debug, Clone)]
-pub struct RequestLimiter {
+pub(crate) struct RequestLimiter {
     pub starts: RateLimiter,
     pub sends: RateLimiter,
 }
 
 impl RequestLimiter {
-    pub fn new(rate: Rate, burst: Option<u32>, now: Instant) -> Self {
+    pub(crate) fn new(rate: Rate, burst: Option<u32>, now: Instant) -> Self {
         let limiter = RateLimiter::new(rate, burst, now);
         Self { starts: limiter.clone(), sends: limiter }
     }
 
     /// Returns both limiters with another rate; see [`RateLimiter::changed`].
-    pub fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
+    pub(crate) fn changed(earlier: Option<Self>, rate: Option<Rate>, burst: Option<u32>, now: Instant) -> Option<Self> {
         let (starts, sends) = earlier.map(|Self { starts, sends }| (starts, sends)).unzip();
         let changed = |limiter| RateLimiter::changed(limiter, rate, burst, now);
         Some(Self { starts: changed(starts)?, sends: changed(sends)? })
     }
 
-    pub fn is_as_new(&self, now: Instant) -> bool {
+    pub(crate) fn is_as_new(&self, now: Instant) -> bool {
         self.starts.is_as_new(now) && self.sends.is_as_new(now)
     }
 }

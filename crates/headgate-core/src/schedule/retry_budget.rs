@@ -16,13 +16,13 @@ const MOST: f64 = 1000.0;
 
 /// The load of a host besides retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
+pub(super) enum Load {
     NewRows,
     OnlyRetries { host_is_well: bool },
 }
 
 #[derive(Debug, Clone)]
-pub struct RetryBudget {
+pub(super) struct RetryBudget {
     left: f64,
     counted: Instant,
     /// The number of first attempts, and when the first and the last were made.
@@ -32,7 +32,7 @@ pub struct RetryBudget {
 }
 
 impl RetryBudget {
-    pub fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self { left: RESERVE, counted: now, firsts: 0, began: now, last: now }
     }
 
@@ -57,7 +57,7 @@ impl RetryBudget {
     }
 
     /// Records the first attempt at a row.
-    pub fn first_attempt(&mut self, now: Instant) {
+    pub(super) fn first_attempt(&mut self, now: Instant) {
         self.count(RESERVE_PER_S, now);
         self.left = (self.left + SHARE).min(MOST);
         if self.firsts == 0 {
@@ -68,12 +68,12 @@ impl RetryBudget {
     }
 
     /// Records that a retry got a response, if the host has no new rows.
-    pub fn useful_retry(&mut self) {
+    pub(super) fn useful_retry(&mut self) {
         self.left = (self.left + 1.0).min(MOST);
     }
 
     /// Returns when the next retry may start, which is `now` or later.
-    pub fn when(&mut self, load: Load, now: Instant) -> Instant {
+    pub(super) fn when(&mut self, load: Load, now: Instant) -> Instant {
         let per_s = self.per_s(load);
         self.count(per_s, now);
         let missing = (1.0 - self.left).max(0.0);
@@ -82,7 +82,7 @@ impl RetryBudget {
     }
 
     /// Records the start of a retry.
-    pub fn retry(&mut self) {
+    pub(super) fn retry(&mut self) {
         self.left -= 1.0;
     }
 }

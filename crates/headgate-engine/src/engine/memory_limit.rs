@@ -23,7 +23,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// See the top of this file. `None`: the system does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MemoryLimit {
+pub(crate) struct MemoryLimit {
     /// The least of the limits of all cgroups, and of the machine's memory.
     pub limit: Option<u64>,
     /// The least that is free in any of them.
@@ -31,7 +31,7 @@ pub struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    pub fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         Self::read(Path::new("/"))
     }
 
@@ -52,7 +52,7 @@ impl MemoryLimit {
     }
 
     /// Returns the budget of responses where the user gave none.
-    pub fn default_budget(self) -> u64 {
+    pub(crate) fn default_budget(self) -> u64 {
         let usable = least(self.limit, self.free).unwrap_or(u64::MAX);
         (usable / BUDGET_SHARE).clamp(MIN_DEFAULT_BUDGET_BYTES, MAX_DEFAULT_BUDGET_BYTES)
     }
@@ -62,7 +62,7 @@ impl MemoryLimit {
     ///
     /// # Errors
     /// `Usage`: they don't fit, with what would.
-    pub fn check(self, concurrency: usize, budget: u64) -> Result<(), JobError> {
+    pub(crate) fn check(self, concurrency: usize, budget: u64) -> Result<(), JobError> {
         let Some(limit) = self.limit else { return Ok(()) };
         let needed = REQUEST_BYTES.saturating_mul(concurrency as u64).saturating_add(budget);
         if needed <= limit {

@@ -4,23 +4,23 @@
 mod alarm;
 mod attempt;
 mod background;
-pub mod completion_queue;
-pub mod failure;
+pub(crate) mod completion_queue;
+pub(crate) mod failure;
 mod failure_limit;
 mod files_in_use;
 mod gathered;
 mod lane_task;
 mod lanes;
 pub mod machine;
-pub mod memory_limit;
+pub(crate) mod memory_limit;
 mod network;
 mod outcomes;
 mod scheduling;
 mod share;
-pub mod shared;
-pub mod shared_failure_limit;
-pub mod shared_scheduler;
-pub mod waker;
+pub(crate) mod shared;
+pub(crate) mod shared_failure_limit;
+pub(crate) mod shared_scheduler;
+pub(crate) mod waker;
 mod worker;
 mod worker_index;
 
@@ -53,7 +53,7 @@ use self::worker::{Begin, EngineShared, Order, RunNumber};
 use self::worker_index::WorkerIndex;
 use crate::stats::worker::WorkerStats;
 
-pub use self::worker::runtime;
+pub(crate) use self::worker::runtime;
 
 /// Idle connections hold at most this share of `max_memory_bytes`, beside it.
 const IDLE_SHARE_OF_MEMORY: u64 = 4;
@@ -321,7 +321,7 @@ impl ThreadsEnded {
 ///
 /// # Errors
 /// `Internal`: the system refuses it.
-pub fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), JobError> {
+pub(crate) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<(), JobError> {
     match thread::Builder::new().name(name).spawn(work) {
         Ok(_) => Ok(()),
         Err(error) => Err(JobError::internal(format!("a thread can't be started: {error}"))),

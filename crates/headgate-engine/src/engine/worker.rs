@@ -72,7 +72,7 @@ pub(super) struct EngineShared {
 ///
 /// # Errors
 /// `Internal`: the system refuses what it needs.
-pub fn runtime() -> Result<LocalRuntime, JobError> {
+pub(crate) fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(machine::FILE_READERS)

@@ -41,7 +41,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The settings of a running job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Control {
+pub(crate) struct Control {
     /// Increases with each change.
     pub sequence: u64,
     #[serde(default)]
@@ -69,11 +69,11 @@ pub struct SettingsChange {
 }
 
 /// Identifies a version of a file: inode, modification time and size. It changes when the file is replaced.
-pub type ControlVersion = (u64, i64, i64, u64);
+pub(crate) type ControlVersion = (u64, i64, i64, u64);
 
 /// Why the settings can't be read.
 #[derive(Debug)]
-pub enum ControlError {
+pub(crate) enum ControlError {
     /// A newer headgate has written a setting that this version does not know.
     Newer(Message),
     Damaged(Message),
@@ -81,10 +81,10 @@ pub enum ControlError {
 
 /// The two control files of a job.
 #[derive(Debug, Clone)]
-pub struct ControlFiles(Arc<dyn Storage>);
+pub(crate) struct ControlFiles(Arc<dyn Storage>);
 
 impl ControlFiles {
-    pub fn new(storage: Arc<dyn Storage>) -> Self {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Self {
         Self(storage)
     }
 
@@ -104,7 +104,7 @@ impl ControlFiles {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn read(&self) -> Result<Control, ControlError> {
+    pub(crate) fn read(&self) -> Result<Control, ControlError> {
         let path = self.path_of(SETTINGS);
         let shown = path.display();
         let control: Control = read(self.0.as_ref(), &path).map_err(ControlError::Damaged)?.unwrap_or_default();
@@ -118,7 +118,7 @@ impl ControlFiles {
     }
 
     /// Returns the version of the settings file: a caller compares it with an earlier one to see whether it was replaced.
-    pub fn stamp(&self) -> Option<ControlVersion> {
+    pub(crate) fn stamp(&self) -> Option<ControlVersion> {
         let metadata = self.0.read(&self.path_of(SETTINGS)).ok()?.metadata().ok()?;
         Some((metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size()))
     }
@@ -127,7 +127,7 @@ impl ControlFiles {
     ///
     /// # Errors
     /// The directory can't be written to.
-    pub fn change(&self, change: impl FnOnce(&mut Control)) -> io::Result<Control> {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Control)) -> io::Result<Control> {
         // Other processes that change settings wait for this lock. Where a file system has no locks, the last one wins.
         let locked = self.0.read(&self.path_of("job.json"))?;
         lock::wait_for(&locked, LOCK_TIMEOUT)?;
@@ -144,7 +144,7 @@ impl ControlFiles {
     ///
     /// # Errors
     /// The directory can't be written to.
-    pub fn reply(&self, sequence: u64, refused: Option<&JobError>) -> io::Result<()> {
+    pub(crate) fn reply(&self, sequence: u64, refused: Option<&JobError>) -> io::Result<()> {
         let refused = refused.map(|error| serde_json::to_value(FailureReport::from(error))).transpose()?;
         self.write(REPLY, &ControlReply { sequence, refused })
     }
@@ -158,7 +158,7 @@ impl ControlFiles {
     ///
     /// # Errors
     /// The directory can't be written to.
-    pub fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         [SETTINGS, REPLY].iter().try_for_each(|name| {
             let path = self.path_of(name);
             if self.0.exists(&path)? { self.0.remove_if_exists(&path) } else { Ok(()) }
@@ -173,7 +173,7 @@ impl ControlFiles {
 }
 
 impl ControlError {
-    pub fn into_message(self) -> Message {
+    pub(crate) fn into_message(self) -> Message {
         match self {
             Self::Newer(message) | Self::Damaged(message) => message,
         }
@@ -192,17 +192,17 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, path: &Path) -> Result<Optio
 
 impl Control {
     /// Returns the settings as options and their values.
-    pub fn options(&self) -> impl Iterator<Item = (OptionName, &str)> {
+    pub(crate) fn options(&self) -> impl Iterator<Item = (OptionName, &str)> {
         OptionName::settable().filter_map(|option| Some((option, self.set.get(option.name())?.as_str())))
     }
 
-    pub fn apply(&mut self, change: &SettingsChange) {
+    pub(crate) fn apply(&mut self, change: &SettingsChange) {
         self.paused = change.paused.unwrap_or(self.paused);
         self.set.extend(change.set.clone());
     }
 
     /// Restores the settings `before`, under the current sequence number.
-    pub(super) fn restore(&mut self, before: Self) {
+    pub(crate) fn restore(&mut self, before: Self) {
         *self = Self { sequence: self.sequence, ..before };
     }
 }

@@ -42,7 +42,7 @@ use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places
 
 /// A job's directory, locked for this process until it is dropped.
 #[derive(Debug)]
-pub struct JobDirectory {
+pub(super) struct JobDirectory {
     /// Opened before the first file is written.
     storage: Arc<dyn Storage>,
     log: CommitLog,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::value_hash::ValueHasher;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeaderRecord {
+pub(super) struct HeaderRecord {
     /// Header names in lower case, without credentials.
     #[serde(rename = "headers")]
     names: Vec<String>,

@@ -18,7 +18,7 @@ use super::results::{Contents, Results};
 
 /// The job in an output directory, and whether it is replaced or resumed.
 #[derive(Debug)]
-pub enum FoundJob {
+pub(crate) enum FoundJob {
     Nothing,
     /// The results of an earlier job, with this number of rows, are replaced.
     Replaced(u64),
@@ -39,7 +39,7 @@ pub enum FoundJob {
 /// opens the job.
 ///
 /// [`SourceOptions::kept_columns`]: headgate_core::options::SourceOptions::kept_columns
-pub fn kept_columns(path: &Path) -> Option<Vec<String>> {
+pub(crate) fn kept_columns(path: &Path) -> Option<Vec<String>> {
     let storage = open_if_exists(path).ok()??;
     let manifest = stored_manifest(storage.as_ref()).ok()?.filter(|manifest| !manifest.clearing)?;
     let newest = CommitLog::new(storage).newest_number();
@@ -58,7 +58,7 @@ pub fn credentials_for(path: &Path) -> Vec<String> {
 ///
 /// # Errors
 /// As [`OpenJob::open`](super::OpenJob::open).
-pub fn inspect(
+pub(crate) fn inspect(
     path: &Path,
     options: &JobOptions,
     schema: &SchemaRef,

@@ -26,7 +26,7 @@ use super::template_hashes::{TemplateHashes, difference_of_hashes};
 use super::value_hash::ValueHasher;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Manifest {
+pub(super) struct Manifest {
     pub headgate_version: String,
     /// RFC 3339, UTC.
     pub started_at: String,
@@ -51,7 +51,7 @@ pub struct Manifest {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct InputRecord {
+pub(super) struct InputRecord {
     /// The name that the user gave. Several names are shortened to a readable length.
     pub name: String,
     /// The absolute path, so that a later command finds the input from any working directory.
@@ -67,7 +67,7 @@ pub struct InputRecord {
 
 /// The options that belong to the job, under their names. Values that may be secret are replaced by hashes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSpec {
+pub(super) struct JobSpec {
     pub format: Format,
     #[serde(flatten)]
     pub source: SourceOptions,
@@ -285,11 +285,11 @@ mod salt_text {
     use headgate_http::idempotency_key::KeySalt;
     use serde::{Deserialize as _, Deserializer, Serializer, de};
 
-    pub fn serialize<S: Serializer>(salt: &KeySalt, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(salt: &KeySalt, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(salt)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeySalt, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<KeySalt, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(|()| de::Error::custom("a salt has 32 hexadecimal digits"))
     }

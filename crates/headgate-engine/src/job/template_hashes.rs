@@ -10,7 +10,7 @@ use super::value_hash::ValueHasher;
 /// Hashes that show whether templates are the same. `None`: there is no template.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct TemplateHashes {
+pub(super) struct TemplateHashes {
     #[serde(rename = "header_templates_hash")]
     pub header_templates: Option<String>,
     #[serde(rename = "json_hash")]

@@ -14,13 +14,13 @@ use std::fs;
 
 use serde::Serialize;
 
-pub use self::ceilings::Ceiling;
+pub(crate) use self::ceilings::Ceiling;
 use self::ceilings::{AssumedLatency, SampledWork, ceilings};
-pub use self::hosts::HostRows;
-pub use self::masked::PlannedRequest;
+pub(crate) use self::hosts::HostRows;
+pub(crate) use self::masked::PlannedRequest;
 use self::sample::InputSample;
-pub use self::sample::InvalidRow;
-pub use self::size::Size;
+pub(crate) use self::sample::InvalidRow;
+pub(crate) use self::size::Size;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::credentials::credential_options;
 use headgate_core::error::JobError;

@@ -1,8 +1,8 @@
 //! Bounded queues between threads, whose operations may block.
 
 mod deferred;
-pub mod reread;
-pub mod responders;
-pub mod rows;
+pub(crate) mod reread;
+pub(crate) mod responders;
+pub(crate) mod rows;
 mod shared;
-pub mod window;
+pub(crate) mod window;

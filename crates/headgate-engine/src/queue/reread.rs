@@ -9,7 +9,7 @@ use super::shared::{QueueState, SharedQueue};
 
 /// The blocking sender of deferred rows. Once it is dropped, no row can be read again.
 #[derive(Debug)]
-pub struct RereadSender {
+pub(crate) struct RereadSender {
     shared: Arc<SharedQueue>,
 }
 
@@ -19,7 +19,7 @@ impl RereadSender {
     }
 
     /// Waits for a request to read rows again, and returns the first ordinal. `None`: no rows are wanted any more.
-    pub fn wait_for_request(&self) -> Option<u64> {
+    pub(crate) fn wait_for_request(&self) -> Option<u64> {
         let mut state = self.shared.state();
         while !state.is_closed {
             if let Some(from) = state.deferred.begin(Instant::now()) {
@@ -32,7 +32,7 @@ impl RereadSender {
 
     /// Returns the next row to read, not before this ordinal. `None`: there is no such row, or no more rows are wanted; the
     /// source continues.
-    pub fn next_wanted(&self, from: u64) -> Option<u64> {
+    pub(crate) fn next_wanted(&self, from: u64) -> Option<u64> {
         let mut state = self.shared.state();
         let wanted = if is_over(&state) { None } else { state.deferred.first_from(from) };
         if wanted.is_none() {
@@ -44,13 +44,13 @@ impl RereadSender {
     }
 
     /// Returns whether no row is to be read now, so that the thread need not scan the rest of a long input.
-    pub fn is_enough(&self) -> bool {
+    pub(crate) fn is_enough(&self) -> bool {
         is_over(&self.shared.state())
     }
 
     /// Queues those of the rows that are deferred, and drops all other rows; waits while the queue is full. Returns `false` if
     /// no more rows are wanted; `rows` is unchanged then.
-    pub fn send(&self, rows: &mut RowBatch) -> bool {
+    pub(crate) fn send(&self, rows: &mut RowBatch) -> bool {
         let mut state = self.shared.state();
         let mut waited = false;
         loop {

@@ -21,7 +21,7 @@ use super::reread::RereadSender;
 use super::shared::{QueueState, SharedQueue, SourceState};
 
 /// The parameters for reading deferred rows again.
-pub struct Deferring {
+pub(crate) struct Deferring {
     /// Starts the thread that reads them; called with the first request.
     pub start: Box<dyn FnOnce(RereadSender) + Send>,
     /// The number of rows that the source may be beyond the first deferred row.
@@ -36,7 +36,7 @@ impl fmt::Debug for Deferring {
 
 /// The blocking sender of the source. Once it is dropped, there are no more rows.
 #[derive(Debug)]
-pub struct RowSender {
+pub(crate) struct RowSender {
     shared: Arc<SharedQueue>,
 }
 
@@ -58,7 +58,7 @@ pub enum NoRows {
 }
 
 /// Creates a queue of rows. `deferring` is `None` if the input can't be read again.
-pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
+pub(crate) fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
     let shared = Arc::new(SharedQueue::new(deferring.as_ref().map(|deferring| deferring.window)));
     let receiver = RowReceiver { shared: shared.clone(), deferring: Arc::new(Mutex::new(deferring)) };
     (RowSender { shared }, receiver)
@@ -66,7 +66,7 @@ pub fn row_queue(deferring: Option<Deferring>) -> (RowSender, RowReceiver) {
 
 impl RowSender {
     /// Queues rows, and waits while the queue is full. Returns `false` if no rows are wanted any more.
-    pub fn send(&self, batch: RowBatch) -> bool {
+    pub(crate) fn send(&self, batch: RowBatch) -> bool {
         let Some(last) = batch.last().map(|row| row.ordinal) else { return !self.is_closed() };
         let bytes: usize = batch.iter().map(Row::bytes).sum();
         let mut state = self.shared.state();
@@ -89,36 +89,36 @@ impl RowSender {
     }
 
     /// Notes that the source has to wait until rows that were drawn are done.
-    pub fn note_stall(&self) {
+    pub(crate) fn note_stall(&self) {
         self.shared.set_source(&mut self.shared.state(), SourceState::Stalled);
     }
 
     /// Notes that the input is at its end. Deferred rows may still be read again.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         if self.shared.window.is_some() {
             self.shared.set_source(&mut self.shared.state(), SourceState::AtEnd);
         }
     }
 
     /// Returns whether no rows are wanted any more.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.shared.state().is_closed
     }
 }
 
 /// A sender that does not block, for callers that bound their rows themselves. Once it is dropped, there are no more rows.
 #[derive(Debug)]
-pub struct RowFeeder {
+pub(crate) struct RowFeeder {
     sender: RowSender,
 }
 
 impl RowFeeder {
-    pub fn new(sender: RowSender) -> Self {
+    pub(crate) fn new(sender: RowSender) -> Self {
         Self { sender }
     }
 
     /// Queues rows, even if the queue is full. Returns `false` if no rows are wanted any more, and drops the rows then.
-    pub fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
+    pub(crate) fn feed(&self, rows: impl IntoIterator<Item = Row>) -> bool {
         let mut state = self.sender.shared.state();
         if state.is_closed {
             return false;

@@ -34,19 +34,19 @@ impl BatchInput {
     ///
     /// # Errors
     /// `Usage`: an invalid template.
-    pub fn new(options: SourceOptions) -> Result<Self, JobError> {
+    pub(super) fn new(options: SourceOptions) -> Result<Self, JobError> {
         record_batches::check(&options)?;
         Ok(Self { options, defaults: RowDefaults::default(), rows: None, reader: None, batch: None, is_at_end: false })
     }
 
     /// Sets the values of rows that have none of their own. They replace those of the run.
-    pub fn with_defaults(self, base_url: String, request: &RequestOptions) -> Self {
+    pub(super) fn with_defaults(self, base_url: String, request: &RequestOptions) -> Self {
         let method = request.method.as_deref().map(Into::into);
         let body = request.body.clone().map(Into::into);
         Self { defaults: RowDefaults { base_url, method, body }, ..self }
     }
 
-    pub fn options(&self) -> &SourceOptions {
+    pub(super) fn options(&self) -> &SourceOptions {
         &self.options
     }
 
@@ -54,7 +54,7 @@ impl BatchInput {
     ///
     /// # Errors
     /// As [`ResultColumns::new`].
-    pub fn columns(&self, response: &SelectionOptions, kept: Fields) -> Result<ResultColumns, JobError> {
+    pub(super) fn columns(&self, response: &SelectionOptions, kept: Fields) -> Result<ResultColumns, JobError> {
         ResultColumns::new(&self.options, response, kept)
     }
 
@@ -62,7 +62,7 @@ impl BatchInput {
     ///
     /// # Errors
     /// `Input`: columns are missing or unusable (the message names them), or differ from earlier ones.
-    pub fn set_columns(&mut self, schema: &SchemaRef) -> Result<Fields, JobError> {
+    pub(super) fn set_columns(&mut self, schema: &SchemaRef) -> Result<Fields, JobError> {
         if let Some(rows) = &self.rows {
             rows.check_schema(schema)?;
             return Ok(rows.kept_fields().clone());
@@ -72,31 +72,31 @@ impl BatchInput {
     }
 
     /// Sets the reader of the next batches.
-    pub fn set_reader(&mut self, reader: Box<dyn RecordBatchReader + Send>) {
+    pub(super) fn set_reader(&mut self, reader: Box<dyn RecordBatchReader + Send>) {
         self.reader = Some(reader);
     }
 
     /// Ends the input.
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.is_at_end = true;
     }
 
     /// Drops the rest of the input.
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         (self.reader, self.batch) = (None, None);
     }
 
     /// Returns whether rows are available without waiting.
-    pub fn has_batch(&self) -> bool {
+    pub(super) fn has_batch(&self) -> bool {
         self.batch.is_some()
     }
 
     /// Returns whether the input needs another batch or reader.
-    pub fn needs_batch(&self) -> bool {
+    pub(super) fn needs_batch(&self) -> bool {
         !self.is_at_end && self.has_no_rows()
     }
 
-    pub fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.is_at_end && self.has_no_rows()
     }
 
@@ -108,7 +108,7 @@ impl BatchInput {
     ///
     /// # Errors
     /// `Input`: a batch can't be read, or has values that can't be kept.
-    pub fn rows(&mut self, first: u64) -> Result<Option<Vec<Row>>, JobError> {
+    pub(super) fn rows(&mut self, first: u64) -> Result<Option<Vec<Row>>, JobError> {
         let Some((batch, at)) = self.next_batch()? else { return Ok(None) };
         let Some(batch_rows) = &self.rows else { return Ok(None) };
         let count = BatchRows::rows_at_a_time(&batch).min(batch.num_rows() - at);

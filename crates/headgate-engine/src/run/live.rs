@@ -135,20 +135,30 @@ impl LiveRun {
     /// # Errors
     /// `Usage`: the change is invalid, and nothing is changed. `Output`: the directory can't be written to.
     pub(super) fn change(&self, change: &SettingsChange) -> Result<(), JobError> {
+        {
+            let mut state = self.lock();
+            let mut control = state.control.clone();
+            control.apply(change);
+            self.apply(&mut state, control)?;
+        }
+        let Some(files) = &self.files else { return Ok(()) };
+        // Another process may hold the lock of the file: the sink thread must not wait for this call meanwhile.
+        let written = files.change(|control| control.apply(change));
+        let control =
+            written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
         let mut state = self.lock();
-        let mut control = state.control.clone();
-        control.apply(change);
-        self.apply(&mut state, control)?;
-        if let Some(files) = &self.files {
-            let written = files.change(|control| control.apply(change));
-            let control =
-                written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
-            state.stamp = files.stamp();
-            // Another process may have set an option, too.
-            let sequence = control.sequence;
-            let applied = self.apply(&mut state, control);
-            let _ = files.reply(sequence, applied.as_ref().err());
-            applied?;
+        if control.sequence < state.control.sequence {
+            // A later change was applied meanwhile, and includes this one.
+            return Ok(());
+        }
+        // Another process may have set an option, too. If the run refuses that one, only this change stays.
+        let sequence = control.sequence;
+        let refused = self.apply(&mut state, control).err();
+        let _ = files.reply(sequence, refused.as_ref());
+        let before = state.control.clone();
+        drop(state);
+        if refused.is_some() {
+            let _ = files.change(|control| control.restore(before));
         }
         Ok(())
     }

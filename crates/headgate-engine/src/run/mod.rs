@@ -2,15 +2,15 @@
 //! bounded queues connect them to the workers. So a slow sink slows down the workers, and slow workers slow down the source.
 
 mod batch_input;
-pub mod batches;
-pub mod checks;
-pub mod fed_runs;
+pub(crate) mod batches;
+pub(crate) mod checks;
+pub(crate) mod fed_runs;
 mod handle;
 pub(crate) mod job;
 mod job_state;
 mod launch;
 pub(crate) mod live;
-pub mod named_address;
+pub(crate) mod named_address;
 mod plan;
 mod reread_thread;
 mod sink_thread;

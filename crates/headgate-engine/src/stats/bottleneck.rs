@@ -41,7 +41,7 @@ pub struct BoundBy {
 
 /// How the window limited the input.
 #[derive(Debug, Clone, Default)]
-pub struct WindowStretch {
+pub(crate) struct WindowStretch {
     /// Its size, in rows.
     pub rows: u64,
     /// How long the source waited for it.
@@ -52,7 +52,7 @@ pub struct WindowStretch {
 
 /// The row that keeps the window full.
 #[derive(Debug, Clone)]
-pub struct BlockingRow {
+pub(crate) struct BlockingRow {
     pub row: u64,
     /// Its host, if it is known: the row may have ended and not be written yet.
     pub host: Option<Box<str>>,
@@ -60,7 +60,7 @@ pub struct BlockingRow {
 
 /// The figures of a stretch of time.
 #[derive(Debug, Clone, Default)]
-pub struct Stretch {
+pub(crate) struct Stretch {
     pub wall: Duration,
     /// Attempts that ended, and the sum of their times.
     pub attempts: u64,
@@ -96,7 +96,7 @@ impl Stretch {
 }
 
 /// Returns the bottleneck of a stretch of time.
-pub fn bound_by(stretch: &Stretch) -> BoundBy {
+pub(crate) fn bound_by(stretch: &Stretch) -> BoundBy {
     let wall = stretch.wall.as_secs_f64();
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
@@ -142,7 +142,7 @@ pub fn bound_by(stretch: &Stretch) -> BoundBy {
 }
 
 /// Returns the line for the time after the last row, in which parts are merged.
-pub fn merging(merged: u64, parts: u64) -> BoundBy {
+pub(crate) fn merging(merged: u64, parts: u64) -> BoundBy {
     let (merged, parts) = (grouped(merged), grouped(parts));
     let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
     BoundBy { kind: BoundKind::Output, text: text.into() }

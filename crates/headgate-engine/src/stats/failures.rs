@@ -12,7 +12,7 @@ use headgate_core::url_user::without_user;
 use http::StatusCode;
 
 /// The number of status codes: they have three digits.
-pub const STATUS_CODES: usize = 1000;
+pub(crate) const STATUS_CODES: usize = 1000;
 /// The maximum number of statuses that have an example: a server may send any status.
 const MAX_STATUS_EXAMPLES: usize = 16;
 

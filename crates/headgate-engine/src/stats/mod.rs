@@ -1,12 +1,12 @@
 //! What a job does, in figures of constant size: counters and histograms, never a list of latencies.
 
-pub mod bottleneck;
-pub mod bound_kind;
-pub mod failures;
-pub mod lanes;
-pub mod monitor;
-pub mod progress;
-pub mod report;
-pub mod throttled;
-pub mod usage;
-pub mod worker;
+pub(crate) mod bottleneck;
+pub(crate) mod bound_kind;
+pub(crate) mod failures;
+pub(crate) mod lanes;
+pub(crate) mod monitor;
+pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod throttled;
+pub(crate) mod usage;
+pub(crate) mod worker;

@@ -24,7 +24,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(500);
 
 /// Properties of a job that do not change.
 #[derive(Debug, Clone, Copy)]
-pub struct Setting {
+pub(crate) struct Setting {
     pub concurrency: usize,
     /// Cores this process may use.
     pub cores: usize,
@@ -35,7 +35,7 @@ pub struct Setting {
 }
 
 #[derive(Debug)]
-pub struct Monitor {
+pub(crate) struct Monitor {
     started: Instant,
     setting: Setting,
     workers: Vec<Arc<Mutex<WorkerStats>>>,
@@ -66,7 +66,7 @@ struct CounterSample {
 }
 
 impl Monitor {
-    pub fn new(
+    pub(crate) fn new(
         started: Instant,
         setting: Setting,
         workers: Vec<Arc<Mutex<WorkerStats>>>,
@@ -88,11 +88,11 @@ impl Monitor {
     }
 
     /// Changes how many attempts may be in flight from now on.
-    pub fn set_concurrency(&mut self, concurrency: usize) {
+    pub(crate) fn set_concurrency(&mut self, concurrency: usize) {
         self.setting.concurrency = concurrency;
     }
 
-    pub fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
+    pub(crate) fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
         let recent = self.recent(&sample);
         let SchedulerFigures { host, stalls, slowest, .. } =
@@ -144,7 +144,7 @@ impl Monitor {
         }
     }
 
-    pub fn summary(&self, end: &Moment) -> Summary {
+    pub(crate) fn summary(&self, end: &Moment) -> Summary {
         let (figures, _, sample) = self.add_up(end.at, end.cores);
         let elapsed = end.at.saturating_duration_since(self.started);
         let SchedulerFigures { pauses, stalls, .. } =

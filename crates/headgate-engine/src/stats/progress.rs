@@ -5,7 +5,7 @@ use std::time::Duration;
 use headgate_core::source_size::SourceSize;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Progress {
+pub(crate) struct Progress {
     pub size: SourceSize,
     /// Rows done by earlier runs of the job.
     pub rows_before: u64,
@@ -18,7 +18,7 @@ pub struct Progress {
 
 impl Progress {
     /// Returns the share of the input that is done, if it is known.
-    pub fn fraction(&self) -> Option<f64> {
+    pub(crate) fn fraction(&self) -> Option<f64> {
         let share = match (self.size.rows, self.size.bytes) {
             (Some(known), _) if known > 0 => self.rows_done() as f64 / known as f64,
             // Rows that are read and not done yet count as done here: a few thousand.
@@ -29,7 +29,7 @@ impl Progress {
     }
 
     /// Returns the time left at the rate of the last seconds, or if the number of rows is unknown, at that of this run.
-    pub fn time_left_s(&self) -> Option<f64> {
+    pub(crate) fn time_left_s(&self) -> Option<f64> {
         if let Some(known) = self.size.rows {
             return (self.rows_per_s > 0.0).then(|| known.saturating_sub(self.rows_done()) as f64 / self.rows_per_s);
         }

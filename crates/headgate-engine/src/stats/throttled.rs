@@ -13,14 +13,14 @@ use headgate_core::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
 use crate::stats::bound_kind::BoundKind;
 
 /// The figures of the scheduler of a run.
-pub trait FigureSource: Debug + Send + Sync {
+pub(crate) trait FigureSource: Debug + Send + Sync {
     fn figures(&self, now: Instant) -> SchedulerFigures;
     fn limits(&self) -> Limits;
 }
 
 /// The throttled rows of a stretch of time.
 #[derive(Debug, Clone, Default)]
-pub struct ThrottledStretch {
+pub(crate) struct ThrottledStretch {
     pub lost: LostTime,
     /// The host that most rows wait for.
     pub host: Option<HostFigures>,
@@ -35,7 +35,7 @@ pub struct ThrottledStretch {
 
 impl ThrottledStretch {
     /// Returns the bottleneck that cost most time, with a line for the user, if it took at least this share of the time.
-    pub fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
+    pub(crate) fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
         let (by, lost) = self.lost.most();
         let share = lost.as_secs_f64() / wall.as_secs_f64().max(1e-9);
         (share >= at_least).then(|| (kind(by), self.text(by, share)))

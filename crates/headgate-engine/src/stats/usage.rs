@@ -8,7 +8,7 @@ use nix::sys::time::TimeValLike;
 
 /// The resources that this process has used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// User and system time of all threads, in seconds.
     pub cpu_s: f64,
     /// The maximum resident memory at any time.
@@ -16,7 +16,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Self::default() };
         let cpu_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
         // The unit of ru_maxrss is kilobytes, but on macOS bytes.
@@ -36,7 +36,7 @@ fn own_peak_rss_bytes() -> Option<u64> {
 
 /// The time of the cores that this process may use since the system started, for all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CoreTime {
+pub(crate) struct CoreTime {
     /// In ticks of the system, like `total`.
     pub idle: u64,
     pub total: u64,
@@ -44,12 +44,12 @@ pub struct CoreTime {
 
 impl CoreTime {
     /// Returns `None` if the system does not report it.
-    pub fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/stat").ok()?, &allowed_cores()?)
     }
 
     /// Returns the share of the time since `earlier` in which the cores worked.
-    pub fn busy_since(self, earlier: Self) -> Option<f64> {
+    pub(crate) fn busy_since(self, earlier: Self) -> Option<f64> {
         let total = self.total.checked_sub(earlier.total).filter(|total| *total > 0)?;
         let idle = self.idle.saturating_sub(earlier.idle);
         Some(1.0 - (idle as f64 / total as f64).min(1.0))
@@ -73,14 +73,14 @@ impl CoreTime {
 
 /// The usage of this process and its cores at one time.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub(crate) struct Moment {
     pub at: Instant,
     pub usage: Usage,
     pub cores: Option<CoreTime>,
 }
 
 impl Moment {
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { at: Instant::now(), usage: Usage::now(), cores: CoreTime::now() }
     }
 }

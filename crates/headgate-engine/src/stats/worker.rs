@@ -226,13 +226,13 @@ impl WorkerStats {
 }
 
 /// Counts a lane as waiting while this guard exists: a lane may be dropped while it waits.
-pub struct WaitingLane<'a> {
+pub(crate) struct WaitingLane<'a> {
     stats: &'a Mutex<WorkerStats>,
     wait: Wait,
 }
 
 impl<'a> WaitingLane<'a> {
-    pub fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
+    pub(crate) fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
         let waiting = Self { stats, wait };
         waiting.lock().lanes.enter(wait, Instant::now());
         waiting

@@ -1,6 +1,6 @@
 //! A failing disk: the error names the file, the job keeps its rows, and resumes once the cause is removed.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
@@ -15,6 +15,9 @@ use headgate_core::options::Format;
 use crate::check::{check_finished, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
+
+/// The error number of Linux for a file system without hard links (link(2)).
+const EPERM: i32 = 1;
 
 fn every_fault(format: Format) {
     at_every_step(|step| {
@@ -107,33 +110,35 @@ fn a_full_disk_loses_no_row() {
 
 /// A file system that has no hard links, and can't rename a file to a new name in one step.
 #[derive(Debug)]
-struct WithoutLinks(Directory);
+struct WithoutLinks {
+    directory: Directory,
+    /// Another process writes each commit first.
+    has_rival: bool,
+}
 
 impl Storage for WithoutLinks {
     fn directory(&self) -> &Directory {
-        &self.0
+        &self.directory
     }
 
-    fn rename_new(&self, _from: &Path, _to: &Path) -> io::Result<()> {
-        Err(io::Error::from_raw_os_error(1))
+    fn rename_new(&self, _from: &Path, to: &Path) -> io::Result<()> {
+        if self.has_rival {
+            fs::write(to, "the commit of another process")?;
+        }
+        Err(io::Error::from_raw_os_error(EPERM))
     }
 }
 
 #[test]
 fn a_file_system_without_hard_links_has_jobs_and_replaces_no_commit() {
     let bench = Bench::new(Format::Parquet);
-    let storage = |directory| Arc::new(WithoutLinks(directory)) as Arc<dyn Storage>;
-    bench.run_batches(&storage, 1).result.unwrap();
-    let planted = bench.out().join("_headgate/log/00000000000000000002.json");
-    assert!(!planted.exists());
-    let planting = move |directory| {
-        std::fs::write(&planted, "another").unwrap();
-        storage(directory)
-    };
-    let error = bench.run(&planting).result.expect_err("the commit of another process was replaced");
-    assert!(error.to_string().contains("00000000000000000002.json"), "{error}");
-    std::fs::remove_file(bench.out().join("_headgate/log/00000000000000000002.json")).unwrap();
-    bench.run(&storage).result.unwrap();
+    let with = |has_rival| move |directory| Arc::new(WithoutLinks { directory, has_rival }) as Arc<dyn Storage>;
+    bench.run_batches(&with(false), 1).result.unwrap();
+    let error = bench.run(&with(true)).result.expect_err("the commit of another process was replaced").to_string();
+    let (planted, _) = error.split_once(" already exists").expect("the error names the commit");
+    assert_eq!("the commit of another process", fs::read_to_string(planted).unwrap());
+    fs::remove_file(planted).unwrap();
+    bench.run(&with(false)).result.unwrap();
     check_finished(&bench);
 }
 

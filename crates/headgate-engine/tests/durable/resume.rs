@@ -11,7 +11,8 @@ use headgate_core::options::{
     EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
 use headgate_engine::status::status;
-use headgate_engine::{JobFigures, RetryOptions, Run, Summary};
+use headgate_engine::testing::JobFigures;
+use headgate_engine::{RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};

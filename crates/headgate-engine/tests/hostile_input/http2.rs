@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use headgate_core::options::EngineOptions;
-use headgate_engine::{Engine, Passage, Run};
+use headgate_engine::testing::Passage;
+use headgate_engine::{Engine, Run};
 
 use crate::Measure;
 use crate::harness::{PATIENCE, eventually};

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::limits::{HostConcurrency, LimitBy, PerHost, Retrying, StopWhenFailed};
-use headgate_engine::{BoundKind, Summary};
+use headgate_engine::Summary;
+use headgate_engine::testing::BoundKind;
 
 use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};

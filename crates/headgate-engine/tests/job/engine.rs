@@ -6,7 +6,8 @@ use headgate_core::error::JobError;
 use headgate_core::limits::HostConcurrency;
 use headgate_core::row::RowBatch;
 use headgate_engine::machine::raise_open_files;
-use headgate_engine::{Engine, Passage, Run};
+use headgate_engine::testing::Passage;
+use headgate_engine::{Engine, Run};
 use headgate_table::source::Source;
 use headgate_testserver::Server;
 

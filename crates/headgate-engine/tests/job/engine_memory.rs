@@ -7,7 +7,8 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use headgate_core::options::EngineOptions;
-use headgate_engine::{Engine, Passage, Run};
+use headgate_engine::testing::Passage;
+use headgate_engine::{Engine, Run};
 
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, passage};

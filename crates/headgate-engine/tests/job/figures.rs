@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headgate_engine::BoundKind;
+use headgate_engine::testing::BoundKind;
 
 use crate::endings::Fifo;
 use crate::harness::{ResultRow, Rig, eventually, server, slow_server, url};

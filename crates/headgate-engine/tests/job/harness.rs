@@ -13,7 +13,8 @@ use headgate_core::options::{
     EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
 };
 use headgate_core::status_set::StatusSet;
-use headgate_engine::{FailureExample, Run, Summary};
+use headgate_engine::testing::FailureExample;
+use headgate_engine::{Run, Summary};
 use headgate_testserver::{Config, Server};
 use serde::Deserialize;
 use tempfile::TempDir;

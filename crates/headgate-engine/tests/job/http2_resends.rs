@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use headgate_engine::BoundKind;
+use headgate_engine::testing::BoundKind;
 
 use crate::harness::Rig;
 use crate::http2::{endings, rig, start, versions};

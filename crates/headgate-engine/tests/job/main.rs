@@ -40,6 +40,7 @@ mod rows;
 mod saved;
 mod scripted;
 mod selected;
+mod settings;
 mod slow_output;
 mod stalls;
 mod stopping;

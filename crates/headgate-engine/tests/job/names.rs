@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use headgate_core::options::Dns;
-use headgate_engine::BoundKind;
+use headgate_engine::testing::BoundKind;
 use headgate_testserver::{DnsConfig, DnsServer};
 
 use crate::harness::{Rig, server};

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use headgate_core::limits::{NetworkDownAfter, Retrying};
-use headgate_engine::{BoundKind, RetryOptions, Run};
+use headgate_engine::testing::BoundKind;
+use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{Config, Server};
 
 use crate::harness::{Rig, eventually, server, url};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use headgate_core::error::JobError;
-use headgate_engine::testing::Window;
-use headgate_engine::{Passage, Run};
+use headgate_engine::Run;
+use headgate_engine::testing::{Passage, Window};
 
 use crate::harness::{PATIENCE, eventually, server, url};
 use crate::own_ends::{Channel, Collector, engine, passage};

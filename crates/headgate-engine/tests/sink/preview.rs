@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
 use headgate_core::error::JobErrorKind;
 use headgate_core::options::{Format, SinkOptions};
-use headgate_engine::{Preview, preview};
+use headgate_engine::preview;
+use headgate_engine::testing::Preview;
 use parquet::arrow::ArrowWriter;
 
 use crate::outcomes::{answered, batch, failed, open, options, write};

@@ -16,13 +16,13 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Why a body was not decoded.
 #[derive(Debug)]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     Unreadable(io::Error),
     Failed(Failure),
 }
 
 /// Reads and decodes a body chunk by chunk.
-pub struct DecodingReader<'a> {
+pub(crate) struct DecodingReader<'a> {
     decoding: Decoding<'a>,
     options: DecodeOptions,
     chunk: Vec<u8>,
@@ -35,7 +35,7 @@ impl<'a> DecodingReader<'a> {
     ///
     /// # Errors
     /// `decode`: there are too many encodings.
-    pub fn new(
+    pub(crate) fn new(
         encodings: &ContentEncodings,
         encoded: impl Read + 'a,
         options: DecodeOptions,
@@ -51,7 +51,7 @@ impl<'a> DecodingReader<'a> {
     ///
     /// # Errors
     /// As [`super::Decoder::decode`], or that the encoded body can't be read.
-    pub fn next_chunk(&mut self) -> Result<&[u8], DecodeError> {
+    pub(crate) fn next_chunk(&mut self) -> Result<&[u8], DecodeError> {
         let length = match self.decoding.read(&mut self.chunk) {
             Err(StopReason::Unreadable(error)) => return Err(DecodeError::Unreadable(error)),
             Err(stop) => {
@@ -65,7 +65,7 @@ impl<'a> DecodingReader<'a> {
     }
 
     /// Returns whether the decoded body is truncated, once its last chunk was read.
-    pub fn is_truncated(&self) -> bool {
+    pub(crate) fn is_truncated(&self) -> bool {
         self.is_truncated
     }
 }

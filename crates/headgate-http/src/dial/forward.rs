@@ -12,7 +12,7 @@ use crate::dial::proxy::Proxy;
 use crate::dial::tunnel::credentials_failure;
 
 /// Only a proxy sends this status (RFC 9110 section 15.5.8).
-pub const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
+pub(crate) const PROXY_AUTHENTICATION_REQUIRED: u16 = 407;
 
 /// The additions to requests on a connection to a forwarding proxy.
 #[derive(Debug)]

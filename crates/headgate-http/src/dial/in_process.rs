@@ -9,7 +9,7 @@ use headgate_core::origin::Origin;
 use tokio::net::UnixStream;
 
 /// Replaces the address of the server.
-pub const ADDRESS: &str = "in process";
+pub(crate) const ADDRESS: &str = "in process";
 
 #[derive(Debug)]
 pub struct InProcess {

@@ -8,7 +8,7 @@ use url::Host;
 
 /// Addresses by hostname and port; without a hostname, for any host with that port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Overrides {
+pub(super) struct Overrides {
     by_host: HashMap<(Option<HostName>, u16), Vec<IpAddr>>,
 }
 
@@ -18,7 +18,7 @@ impl Overrides {
     ///
     /// # Errors
     /// A readable reason why an entry is not valid.
-    pub fn new<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<Self, String> {
+    pub(super) fn new<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<Self, String> {
         let mut by_host = HashMap::new();
         for entry in entries {
             let text = entry.as_ref();
@@ -31,7 +31,7 @@ impl Overrides {
     }
 
     /// Returns the addresses that are set for this hostname and port.
-    pub fn get(&self, name: &HostName, port: u16) -> Option<&[IpAddr]> {
+    pub(super) fn get(&self, name: &HostName, port: u16) -> Option<&[IpAddr]> {
         if self.by_host.is_empty() {
             return None;
         }

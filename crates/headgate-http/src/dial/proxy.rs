@@ -27,7 +27,7 @@ pub(super) enum Scheme {
 
 /// One proxy. Its `Display` and `Debug` have no credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Proxy {
+pub(super) struct Proxy {
     pub(super) scheme: Scheme,
     pub(super) origin: Origin,
     pub(super) credentials: Option<Credentials>,

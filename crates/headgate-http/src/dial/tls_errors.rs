@@ -54,12 +54,12 @@ fn is_version_mismatch(error: &Error) -> bool {
 }
 
 /// Returns the TLS error that an error of the connection contains.
-pub fn tls_error(error: &io::Error) -> Option<&Error> {
+pub(crate) fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
 /// Returns the message of a TLS error.
-pub fn reason(error: &Error) -> Reason {
+pub(crate) fn reason(error: &Error) -> Reason {
     match error {
         Error::InvalidCertificate(error) => certificate_reason(error),
         Error::NoCertificatesPresented => "the server sent no certificate".into(),

@@ -34,7 +34,7 @@ enum ChunkState {
 }
 
 #[derive(Debug, Clone)]
-pub struct ChunkedDecoder {
+pub(crate) struct ChunkedDecoder {
     state: ChunkState,
     /// Bytes of the current chunk that have not come yet.
     left: u64,
@@ -44,7 +44,7 @@ pub struct ChunkedDecoder {
 
 /// How much of its input [`ChunkedDecoder::decode`] has consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Consumed {
+pub(crate) struct Consumed {
     /// Bytes of the input that belong to the body; the rest of the input follows it.
     pub consumed: usize,
     /// The body is complete.
@@ -62,7 +62,7 @@ impl ChunkedDecoder {
     ///
     /// # Errors
     /// Returns a message for the user if `data` violates the chunked coding.
-    pub fn decode(&mut self, data: &[u8], mut pass_on: impl FnMut(&[u8])) -> Result<Consumed, &'static str> {
+    pub(crate) fn decode(&mut self, data: &[u8], mut pass_on: impl FnMut(&[u8])) -> Result<Consumed, &'static str> {
         let mut at = 0;
         while at < data.len() && self.state != ChunkState::Done {
             if self.state == ChunkState::Data {

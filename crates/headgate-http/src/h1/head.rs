@@ -13,7 +13,7 @@ use http::Version;
 use crate::h1::framing::{Framing, FramingHeaders, ResponseEnd};
 
 /// The most bytes of a head.
-pub const MAX_HEAD_BYTES: usize = 300 * 1024;
+pub(crate) const MAX_HEAD_BYTES: usize = 300 * 1024;
 /// The most headers that are parsed in place.
 const MAX_HEADERS: usize = 128;
 /// The prefix of every response.
@@ -60,23 +60,23 @@ impl ParsedHead<'_> {
 }
 
 /// Holds the headers of a head while it is parsed in place.
-pub type HeaderBuffer<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
+pub(crate) type HeaderBuffer<'a> = [MaybeUninit<httparse::Header<'a>>; MAX_HEADERS];
 
 /// Returns an empty buffer for the headers of one head.
-pub fn header_buffer<'a>() -> HeaderBuffer<'a> {
+pub(crate) fn header_buffer<'a>() -> HeaderBuffer<'a> {
     [MaybeUninit::uninit(); MAX_HEADERS]
 }
 
 /// The error for a head that `lenient.rs` must parse line by line, or refuse.
 #[derive(Debug)]
-pub struct NeedsLenientParser;
+pub(crate) struct NeedsLenientParser;
 
 /// Parses a head that keeps to the grammar at the beginning of `data` without copying it. Returns `None` while it is
 /// incomplete.
 ///
 /// # Errors
 /// [`NeedsLenientParser`].
-pub fn parse_in_place<'a>(
+pub(crate) fn parse_in_place<'a>(
     data: &'a [u8],
     buffer: &'a mut HeaderBuffer<'a>,
     to_head: bool,

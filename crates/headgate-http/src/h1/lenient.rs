@@ -43,7 +43,7 @@ const MAX_FRAMING_NAME: usize = "transfer-encoding:".len();
 ///
 /// # Errors
 /// `protocol`: the head is broken, ambiguous, contradicts itself, or is too long.
-pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
+pub(super) fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
     let Some((line, mut at)) = line(data, 0) else { return incomplete(data) };
     let (http_11, status) = status_line(line)?;
     let mut parser =

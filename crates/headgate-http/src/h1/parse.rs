@@ -10,7 +10,7 @@ use crate::h1::lenient;
 ///
 /// # Errors
 /// `protocol`: `data` is not a head, contradicts itself, or is too long.
-pub fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
+pub(crate) fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
     if !is_head_start(data) {
         let reason = Reason::new("the answer is not HTTP/1: it doesn't start with a status line");
         return Err(protocol(reason.with(format!("with {}", shown(data)))));

@@ -8,7 +8,7 @@ use crate::h1::chunked;
 use crate::h1::framing::Framing;
 use crate::h1::head::{self, Head, HeaderBuffer, MAX_HEAD_BYTES, ParsedHead};
 use crate::h1::parse::parse;
-pub use crate::incoming::WantedBody;
+pub(crate) use crate::incoming::WantedBody;
 use headgate_core::error::{ErrorKind, Failure};
 
 use crate::incoming::{IncomingBody, MIN_GROWTH_BYTES};
@@ -34,7 +34,7 @@ enum ReaderState {
 
 /// Parses a response as its bytes come.
 #[derive(Debug)]
-pub struct ResponseReader {
+pub(crate) struct ResponseReader {
     state: ReaderState,
     to_head: bool,
     /// Bodies of redirects that are followed are unwanted.
@@ -54,7 +54,7 @@ pub struct ResponseReader {
 impl ResponseReader {
     /// Creates a reader of a response. `to_head`: the request's method is HEAD, so that no body follows, whatever the head
     /// announces.
-    pub fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
+    pub(crate) fn new(to_head: bool, body: IncomingBody, redirects: Redirects) -> Self {
         Self {
             state: ReaderState::Head,
             to_head,
@@ -69,28 +69,28 @@ impl ResponseReader {
     }
 
     /// Returns how many bytes of memory the response holds.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         let headers = self.head.as_ref().map_or(0, |head| head.headers.bytes());
         self.body.bytes.capacity() + self.partial.capacity() + headers
     }
 
     /// Returns whether the head is complete and the next bytes of the body are wanted.
-    pub fn has_wanted_body(&self) -> bool {
+    pub(crate) fn has_wanted_body(&self) -> bool {
         self.head.is_some() && !self.is_dropping()
     }
 
     /// Returns whether nothing more needs to be read.
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         matches!(self.state, ReaderState::Done | ReaderState::Abandoned)
     }
 
     /// Returns whether the response is complete and no bytes came after it.
-    pub fn is_at_end(&self) -> bool {
+    pub(crate) fn is_at_end(&self) -> bool {
         matches!(self.state, ReaderState::Done) && !self.excess
     }
 
     /// Returns whether a short, unwanted rest of the body is being read.
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         !self.is_done() && self.head.is_some() && self.is_dropping()
     }
 
@@ -98,7 +98,7 @@ impl ResponseReader {
     ///
     /// # Errors
     /// `protocol` or `body_too_large`. If `head` is set, only the body failed; `body` holds what came before the error.
-    pub fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn feed(&mut self, data: &[u8]) -> Result<(), Failure> {
         let fed = self.feed_part(data);
         if self.head.is_none() {
             return fed;
@@ -119,7 +119,7 @@ impl ResponseReader {
     }
 
     /// Stops reading a body whose rest is unwanted.
-    pub fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.state = ReaderState::Abandoned;
     }
 
@@ -163,7 +163,7 @@ impl ResponseReader {
     ///
     /// # Errors
     /// `closed`: the response is incomplete.
-    pub fn finish(&mut self) -> Result<(), Failure> {
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         match self.state {
             ReaderState::UntilClose | ReaderState::Done | ReaderState::Abandoned => {
                 self.state = ReaderState::Done;
@@ -271,7 +271,7 @@ pub struct WholeResponse<'a> {
 
 /// Parses a response that begins and ends in `data` and needs no decoding, as most do. Returns `None` for all others and for
 /// errors: those are for a [`ResponseReader`].
-pub fn parse_whole<'a>(
+pub(crate) fn parse_whole<'a>(
     data: &'a [u8],
     buffer: &'a mut HeaderBuffer<'a>,
     to_head: bool,

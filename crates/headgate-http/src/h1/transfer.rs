@@ -78,7 +78,7 @@ impl Connection {
 }
 
 /// Reads once and returns the number of bytes, which is 0 at the end of the stream.
-pub fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+pub(crate) fn poll_read(stream: &mut Stream, into: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
     let mut buffer = ReadBuf::new(into);
     match Pin::new(&mut *stream).poll_read(cx, &mut buffer) {
         // Complete records before a broken one are delivered first, even if one read brought them all.
@@ -183,7 +183,7 @@ impl UnsentRequest {
     }
 }
 
-pub fn io_failure(error: &io::Error) -> Failure {
+pub(crate) fn io_failure(error: &io::Error) -> Failure {
     if let Some(error) = tls_errors::tls_error(error) {
         return Failure::new(ErrorKind::Tls, tls_errors::reason(error));
     }

@@ -32,7 +32,7 @@ use crate::save::saving::Saving;
 use crate::upload::Upload;
 
 /// A request that is on its way, and what comes back.
-pub struct StreamExchange {
+pub(crate) struct StreamExchange {
     outgoing: BodyUpload,
     response: ResponseFuture,
     awaited: AwaitedStream,
@@ -45,7 +45,7 @@ pub struct StreamExchange {
 
 /// The end of an exchange without a response.
 #[derive(Debug)]
-pub enum Http2Error {
+pub(crate) enum Http2Error {
     /// The server wants the request over HTTP/1.1.
     WantsHttp1(Failure),
     NoReply(NoReply),
@@ -56,7 +56,7 @@ impl StreamExchange {
     ///
     /// # Errors
     /// The connection takes no more.
-    pub fn begin(
+    pub(crate) fn begin(
         stream: &StreamPermit,
         request: Request<()>,
         body: Bytes,
@@ -80,7 +80,7 @@ impl StreamExchange {
     /// There was no response.
     ///
     /// Cancelling it resets the stream; the connection stays.
-    pub async fn finish(
+    pub(crate) async fn finish(
         mut self,
         stream: StreamPermit,
         context: &ExchangeContext<'_>,

@@ -35,7 +35,7 @@ pub(super) struct FrameFilter {
 impl FrameFilter {
     /// Removes unwanted frames without a payload from `data`, if their headers are within one piece. Returns how many bytes
     /// are left.
-    pub fn feed(&mut self, data: &mut [u8], mut is_wanted: impl FnMut(Frame) -> bool) -> usize {
+    pub(super) fn feed(&mut self, data: &mut [u8], mut is_wanted: impl FnMut(Frame) -> bool) -> usize {
         let (mut at, mut kept) = (0, 0);
         while at < data.len() {
             let begun = at;

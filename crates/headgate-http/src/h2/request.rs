@@ -14,7 +14,7 @@ const CONNECTION_HEADERS: [&str; 3] = ["keep-alive", "proxy-connection", "http2-
 
 /// Translates requests, and remembers the headers of the last one.
 #[derive(Debug, Default)]
-pub struct Translator {
+pub(crate) struct Translator {
     /// The header lines of the last request in HTTP/1.1.
     lines: Vec<u8>,
     authority: Option<Authority>,
@@ -26,7 +26,7 @@ impl Translator {
     ///
     /// # Errors
     /// `invalid_request`: the request can't be expressed in HTTP/2.
-    pub fn translate(&mut self, wire: &[u8], is_https: bool) -> Result<(Request<()>, Bytes), Failure> {
+    pub(crate) fn translate(&mut self, wire: &[u8], is_https: bool) -> Result<(Request<()>, Bytes), Failure> {
         self.try_translate(wire, is_https).map_err(|reason| Failure::new(ErrorKind::InvalidRequest, reason))
     }
 

@@ -15,7 +15,7 @@ const MAX_IN_VAIN: u8 = 5;
 
 /// The resends of a request within one attempt.
 #[derive(Debug, Default)]
-pub struct Resends {
+pub(crate) struct Resends {
     /// Its position among refused requests.
     turn: Option<NonZeroU64>,
     /// The number of responses of the host when the request was last refused.
@@ -27,12 +27,12 @@ pub struct Resends {
 
 impl Resends {
     /// Returns its turn among the requests that wait for a stream.
-    pub fn turn(&self) -> ResendTurn {
+    pub(crate) fn turn(&self) -> ResendTurn {
         ResendTurn(self.turn.map_or(u64::MAX, NonZeroU64::get))
     }
 
     /// Counts a request without a response. Returns whether it may be resent, if its method allows that.
-    pub fn try_resend(&mut self, none: &NoReply, turns: &ResendTurns) -> bool {
+    pub(crate) fn try_resend(&mut self, none: &NoReply, turns: &ResendTurns) -> bool {
         if !none.unsent {
             // Only once, as over HTTP/1.1.
             return !mem::replace(&mut self.was_silent, true);

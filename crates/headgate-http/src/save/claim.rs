@@ -15,7 +15,7 @@ use super::errors::{SaveError, cannot_write};
 use super::paths::SavePaths;
 
 /// The result of saving a body: a file with its own name, or why the job can't continue.
-pub type SaveResult = Result<Claim, JobError>;
+pub(crate) type SaveResult = Result<Claim, JobError>;
 
 /// A complete file under a name of its own. Dropping the claim removes the file, unless it was kept.
 #[derive(Debug)]

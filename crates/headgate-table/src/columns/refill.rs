@@ -8,7 +8,7 @@ use arrow_array::types::{ArrowPrimitiveType, ByteArrayType};
 use arrow_array::{Array as _, ArrayRef};
 
 /// The number of rows at which a batch goes to the sink.
-pub const BATCH_ROWS: usize = 1024;
+pub(super) const BATCH_ROWS: usize = 1024;
 
 /// A column whose next batch begins with the capacity that this one used.
 pub(super) trait Refill: ArrayBuilder {

@@ -23,7 +23,7 @@ pub(super) struct DnsQuestion {
 
 impl DnsQuestion {
     /// Parses a query. Returns `None` if the message is not a query for one name.
-    pub fn read(message: &[u8]) -> Option<Self> {
+    pub(super) fn read(message: &[u8]) -> Option<Self> {
         let mut message = Message::from_vec(message).ok()?;
         let query = message.queries.pop()?;
         let name = query.name.to_ascii().trim_end_matches('.').to_lowercase();
@@ -43,7 +43,7 @@ pub(super) struct AnswerMessage {
 
 impl AnswerMessage {
     /// Returns an answer with these addresses.
-    pub fn of(question: &DnsQuestion, addresses: &[IpAddr]) -> Option<Self> {
+    pub(super) fn of(question: &DnsQuestion, addresses: &[IpAddr]) -> Option<Self> {
         let mut draft = Draft::new(&question.message, &question.query);
         for address in addresses {
             match address {
@@ -56,7 +56,7 @@ impl AnswerMessage {
     }
 
     /// Returns the answer that the name selects, or `None` for no answer.
-    pub fn new(question: &DnsQuestion, config: &DnsConfig, over_udp: bool) -> Option<Self> {
+    pub(super) fn new(question: &DnsQuestion, config: &DnsConfig, over_udp: bool) -> Option<Self> {
         let name = &question.name;
         let label = config.always.as_deref().or(name.split('.').next()).unwrap_or_default();
         let (kind, number) = label.split_once('-').unwrap_or((label, ""));

@@ -58,7 +58,7 @@ pub(crate) enum Scope {
 }
 
 impl Fault {
-    pub fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> Scope {
         let has = |matches: fn(&FaultStep) -> bool| self.steps.iter().any(matches);
         if has(|step| matches!(step, FaultStep::Frames(_) | FaultStep::FramesForever(_))) {
             Scope::Connection

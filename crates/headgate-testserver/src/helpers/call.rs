@@ -17,12 +17,12 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    pub fn number<T: FromStr>(&self) -> Option<T> {
+    pub(crate) fn number<T: FromStr>(&self) -> Option<T> {
         self.argument.parse().ok()
     }
 
     /// Returns this number of bytes of text, unless they are too many to encode.
-    pub fn text(&self, bytes: &str) -> Option<Vec<u8>> {
+    pub(crate) fn text(&self, bytes: &str) -> Option<Vec<u8>> {
         let bytes = bytes.parse().ok().filter(|bytes| *bytes <= MAX_ENCODED_BYTES)?;
         Some(self.worker.content().bytes(bytes))
     }

@@ -39,7 +39,7 @@ pub(super) struct ServerStream {
 
 impl ServerStream {
     /// Counts a request, and reads from its headers what the rules of the server need.
-    pub fn begin(
+    pub(super) fn begin(
         worker: Rc<ServerWorker>,
         respond: SendResponse<Bytes>,
         request: &Request<RecvStream>,
@@ -53,7 +53,7 @@ impl ServerStream {
 
     /// Responds, or returns the fault that the request selects. The only error is that the client has disconnected or reset the
     /// stream.
-    pub async fn respond(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
+    pub(super) async fn respond(&mut self, body: RecvStream) -> io::Result<Option<&'static Fault>> {
         let worker = self.worker.clone();
         let mut received = self.received.take().map(|received| *received).unwrap_or_default();
         let Some(body) = read(body, keeps_body(&worker, self.route)).await? else {
@@ -68,7 +68,7 @@ impl ServerStream {
         }
     }
 
-    pub async fn send(&mut self, response: &FullResponse) -> io::Result<()> {
+    pub(super) async fn send(&mut self, response: &FullResponse) -> io::Result<()> {
         let worker = self.worker.clone();
         send(self, &worker, response).await
     }
@@ -81,7 +81,7 @@ impl ServerStream {
         }
     }
 
-    pub fn send_head(&mut self, status: u16, fields: HeaderMap, is_complete: bool) -> io::Result<()> {
+    pub(super) fn send_head(&mut self, status: u16, fields: HeaderMap, is_complete: bool) -> io::Result<()> {
         let mut response = http::Response::new(());
         *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
         *response.headers_mut() = fields;
@@ -91,7 +91,7 @@ impl ServerStream {
     }
 
     /// Sends all of `bytes` as fast as flow control allows.
-    pub async fn send_data(&mut self, mut bytes: Bytes, is_last: bool) -> io::Result<()> {
+    pub(super) async fn send_data(&mut self, mut bytes: Bytes, is_last: bool) -> io::Result<()> {
         let Some(stream) = &mut self.body else { return Ok(()) };
         while !bytes.is_empty() {
             stream.reserve_capacity(bytes.len());
@@ -104,11 +104,11 @@ impl ServerStream {
     }
 
     /// Waits for this time, or until the client disconnects or resets the stream.
-    pub async fn pause(&mut self, duration: Duration) -> io::Result<()> {
+    pub(super) async fn pause(&mut self, duration: Duration) -> io::Result<()> {
         self.while_connected(sleep(duration)).await
     }
 
-    pub fn reset(&mut self, reason: Reason) {
+    pub(super) fn reset(&mut self, reason: Reason) {
         self.respond.send_reset(reason);
     }
 }

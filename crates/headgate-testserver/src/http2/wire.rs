@@ -21,12 +21,12 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub fn new(socket: Socket, read: BytesMut, worker: Rc<ServerWorker>) -> Self {
+    pub(super) fn new(socket: Socket, read: BytesMut, worker: Rc<ServerWorker>) -> Self {
         Self { socket: Rc::new(RefCell::new(Some(socket))), read, worker }
     }
 
     /// Detaches the socket, and returns it. Later reads and writes fail as on a closed connection.
-    pub fn take(&self) -> Option<Socket> {
+    pub(super) fn take(&self) -> Option<Socket> {
         self.socket.borrow_mut().take()
     }
 

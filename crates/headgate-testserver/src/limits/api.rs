@@ -60,18 +60,18 @@ pub(crate) struct Slot {
 }
 
 impl ApiLimits {
-    pub fn new(config: ApiConfig) -> Self {
+    pub(crate) fn new(config: ApiConfig) -> Self {
         let keys = Mutex::new(Keys::new(config.fail_first));
         Self { config, accounts: Mutex::default(), keys }
     }
 
     /// Returns whether the API limits tokens.
-    pub fn counts_tokens(&self) -> bool {
+    pub(crate) fn counts_tokens(&self) -> bool {
         self.config.tokens_per_s.is_some()
     }
 
     /// Admits or refuses a request. A refused request uses nothing, except for one whose first attempt fails.
-    pub fn admit(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, ApiRefusal> {
+    pub(crate) fn admit(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, ApiRefusal> {
         let host = if self.config.per_host { received.host() } else { "".into() };
         let account = self.account(&host, now);
         account.enter(self.config.concurrency, tokens, now)?;
@@ -129,7 +129,7 @@ impl Account {
 }
 
 impl ApiRefusal {
-    pub fn response(&self) -> FullResponse {
+    pub(crate) fn response(&self) -> FullResponse {
         let body = json!({ "error": { "type": self.cause.name(), "retry_after_s": self.retry_after_s } });
         match self.retry_after_s {
             None => FullResponse::json(&body).with_status(500),
@@ -140,7 +140,7 @@ impl ApiRefusal {
 
 impl Slot {
     /// Records that a response other than a server error starts.
-    pub fn record_response(&self) {
+    pub(crate) fn record_response(&self) {
         lock(&self.api.keys).record_response(self.key);
     }
 }

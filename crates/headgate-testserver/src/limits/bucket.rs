@@ -17,13 +17,13 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     /// Creates a full bucket. It holds what accumulates in `burst`, and at least 1.
-    pub fn new(per_s: f64, burst: Duration, now: Instant) -> Self {
+    pub(super) fn new(per_s: f64, burst: Duration, now: Instant) -> Self {
         let max_level = (per_s * burst.as_secs_f64()).max(1.0);
         Self { per_s, max_level, level: max_level, at: now }
     }
 
     /// Returns whether `amount` can be taken. More than the bucket holds can be taken when it is full.
-    pub fn has(&mut self, amount: f64, now: Instant) -> bool {
+    pub(super) fn has(&mut self, amount: f64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at);
         self.level = (self.level + passed.as_secs_f64() * self.per_s).min(self.max_level);
         self.at = self.at.max(now);
@@ -31,12 +31,12 @@ impl Bucket {
     }
 
     /// Takes an amount for which [`Self::has`] has returned true.
-    pub fn take(&mut self, amount: f64) {
+    pub(super) fn take(&mut self, amount: f64) {
         self.level -= amount;
     }
 
     /// Returns the seconds, rounded up, from the last check until the bucket is full: then any amount can be taken.
-    pub fn seconds_until_full(&self) -> u64 {
+    pub(super) fn seconds_until_full(&self) -> u64 {
         ((self.max_level - self.level) / self.per_s).ceil() as u64
     }
 }

@@ -20,12 +20,12 @@ struct CapacitySize {
 }
 
 impl Capacity {
-    pub fn new(size: usize) -> Self {
+    pub(crate) fn new(size: usize) -> Self {
         Self { permits: Arc::new(Semaphore::new(size)), size: Mutex::new(CapacitySize { wanted: size, excess: 0 }) }
     }
 
     /// Changes the number of permits. Those in use stay valid.
-    pub fn resize(&self, wanted: usize) {
+    pub(crate) fn resize(&self, wanted: usize) {
         let mut size = self.size();
         if let Some(more) = wanted.checked_sub(size.wanted) {
             let reused = size.excess.min(more);
@@ -39,12 +39,12 @@ impl Capacity {
     }
 
     /// Waits for a permit.
-    pub async fn acquire(self: &Arc<Self>) -> io::Result<CapacityPermit> {
+    pub(crate) async fn acquire(self: &Arc<Self>) -> io::Result<CapacityPermit> {
         let permit = self.permits.clone().acquire_owned().await.map_err(io::Error::other)?;
         Ok(CapacityPermit { capacity: self.clone(), permit: Some(permit) })
     }
 
-    pub fn try_acquire(self: &Arc<Self>) -> Option<CapacityPermit> {
+    pub(crate) fn try_acquire(self: &Arc<Self>) -> Option<CapacityPermit> {
         let permit = self.permits.clone().try_acquire_owned().ok()?;
         Some(CapacityPermit { capacity: self.clone(), permit: Some(permit) })
     }

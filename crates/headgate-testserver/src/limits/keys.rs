@@ -30,13 +30,13 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// Creates the state for a share of keys, from 0 to 1, whose first attempt fails.
-    pub fn new(fail_first: f64) -> Self {
+    pub(super) fn new(fail_first: f64) -> Self {
         let fails_below = (fail_first * PARTS as f64).round() as u64;
         Self { fails_below, max_young: GENERATION_KEYS, young: HashMap::new(), old: HashMap::new() }
     }
 
     /// Records an attempt that was admitted, and returns what it is.
-    pub fn record_attempt(&mut self, key: u64) -> KeyAttempt {
+    pub(super) fn record_attempt(&mut self, key: u64) -> KeyAttempt {
         match self.young.get(&key).or_else(|| self.old.get(&key)) {
             Some(true) => KeyAttempt::AfterResponse,
             Some(false) => KeyAttempt::Usual,
@@ -47,7 +47,7 @@ impl Keys {
         }
     }
 
-    pub fn record_response(&mut self, key: u64) {
+    pub(super) fn record_response(&mut self, key: u64) {
         self.remember(key, true);
     }
 

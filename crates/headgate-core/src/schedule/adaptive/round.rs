@@ -12,27 +12,27 @@ const RECENT: u32 = 256;
 
 /// Recent latencies, which estimate a round trip.
 #[derive(Debug, Default)]
-pub struct Recent {
+pub(super) struct Recent {
     responses: u32,
     mean_s: f64,
     squares: f64,
 }
 
 impl Recent {
-    pub fn add(&mut self, seconds: f64) {
+    pub(super) fn add(&mut self, seconds: f64) {
         self.responses = (self.responses + 1).min(RECENT);
         let weight = 1.0 / f64::from(self.responses);
         self.mean_s += (seconds - self.mean_s) * weight;
         self.squares += (seconds * seconds - self.squares) * weight;
     }
 
-    pub fn round_trip_s(&self) -> f64 {
+    pub(super) fn round_trip_s(&self) -> f64 {
         self.mean_s
     }
 
     /// Returns the time until a change of the limit takes effect. Nearly all attempts have ended by then, including slow
     /// ones, so that those that end afterwards are a fair mixture.
-    pub fn settling(&self) -> Duration {
+    pub(super) fn settling(&self) -> Duration {
         let variance = (self.squares - self.mean_s * self.mean_s).max(0.0);
         Duration::try_from_secs_f64(self.mean_s + 2.0 * variance.sqrt()).unwrap_or_default()
     }
@@ -41,7 +41,7 @@ impl Recent {
 /// The sum of logarithms of latencies. An overloaded server multiplies all latencies, so that their mean shows this alike
 /// for quick and slow requests. A request that takes ten times longer does not dominate it.
 #[derive(Debug)]
-pub struct LatencyRound {
+pub(super) struct LatencyRound {
     settled: Instant,
     /// The limit when it began.
     pub limit: u32,
@@ -52,11 +52,11 @@ pub struct LatencyRound {
 }
 
 impl LatencyRound {
-    pub fn new(limit: u32, settled: Instant) -> Self {
+    pub(super) fn new(limit: u32, settled: Instant) -> Self {
         Self { settled, limit, samples: 0.0, ln_sum: 0.0, ln_squares: 0.0, in_flight: 0.0 }
     }
 
-    pub fn add(&mut self, seconds: f64, in_flight: u32, now: Instant) {
+    pub(super) fn add(&mut self, seconds: f64, in_flight: u32, now: Instant) {
         if now >= self.settled {
             let ln = seconds.ln();
             self.samples += 1.0;
@@ -67,14 +67,14 @@ impl LatencyRound {
     }
 
     /// Returns whether the round lasted a round trip, and long enough to show the effect of a step of this size.
-    pub fn is_over(&self, step_ln: f64, round_trip_s: f64, now: Instant) -> bool {
+    pub(super) fn is_over(&self, step_ln: f64, round_trip_s: f64, now: Instant) -> bool {
         self.samples >= MIN_SAMPLES
             && now.saturating_duration_since(self.settled).as_secs_f64() >= round_trip_s
             && self.samples >= (self.variance() * (PRECISION / step_ln).powi(2)).min(MAX_SAMPLES)
     }
 
     /// Returns the mean of the logarithms of latencies in seconds.
-    pub fn ln(&self) -> f64 {
+    pub(super) fn ln(&self) -> f64 {
         self.ln_sum / self.samples
     }
 
@@ -83,13 +83,13 @@ impl LatencyRound {
     }
 
     /// Returns whether latencies exceed `ln` significantly (two standard errors).
-    pub fn exceeds(&self, ln: f64) -> bool {
+    pub(super) fn exceeds(&self, ln: f64) -> bool {
         let excess = self.ln() - ln;
         self.samples >= MIN_SAMPLES && excess > 0.0 && excess * excess * self.samples > 4.0 * self.variance()
     }
 
     /// Returns whether the limit was the bottleneck.
-    pub fn is_limit_reached(&self) -> bool {
+    pub(super) fn is_limit_reached(&self) -> bool {
         self.in_flight >= 0.8 * f64::from(self.limit) * self.samples
     }
 }

@@ -15,7 +15,7 @@ use crate::schedule::retry::{FinishedAttempt, RetryDecision};
 const JUST_RESPONDED: Duration = Duration::from_secs(30);
 
 /// A row that is retried: it, the host that it waits for, if that is known, and otherwise the host's name.
-pub type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
+pub(super) type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
 
 impl Scheduler {
     /// Records the end of an attempt, and lets its row wait for the next one if it is retried. `name`: the host, if the

@@ -16,20 +16,20 @@ const LONGEST_NEGATIVE_LIFETIME: Duration = Duration::from_secs(300);
 /// The lifetime of a failure for which the server names none: long enough to spare each row of a dead host a lookup.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(1);
 
-pub const NO_SUCH_NAME: &str = "there is no such name";
-pub const NO_ADDRESS: &str = "the name has no address";
+pub(crate) const NO_SUCH_NAME: &str = "there is no such name";
+pub(crate) const NO_ADDRESS: &str = "the name has no address";
 /// Messages of getaddrinfo in the C libraries of Linux and macOS.
 const NO_SUCH_NAME_OF_SYSTEM: [&str; 3] =
     ["Name or service not known", "No address associated with hostname", "nodename nor servname provided"];
 
 /// Returns whether the reason says that the hostname has no address; after other failures it may have one.
-pub fn is_lasting(reason: &Reason) -> bool {
+pub(crate) fn is_lasting(reason: &Reason) -> bool {
     let is_in_message = |text: &&str| reason.message.contains(text);
     [NO_SUCH_NAME, NO_ADDRESS].iter().chain(&NO_SUCH_NAME_OF_SYSTEM).any(is_in_message)
 }
 
 /// The addresses of a hostname, at least one, or a readable reason why there are none.
-pub type DnsAnswer = Result<Arc<[IpAddr]>, Arc<Reason>>;
+pub(crate) type DnsAnswer = Result<Arc<[IpAddr]>, Arc<Reason>>;
 
 /// The result of one lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -47,7 +47,7 @@ pub(crate) struct PendingAnswer {
 }
 
 impl PendingAnswer {
-    pub async fn wait(mut self) -> DnsAnswer {
+    pub(crate) async fn wait(mut self) -> DnsAnswer {
         match self.answer.wait_for(Option::is_some).await {
             Ok(answer) => (*answer).clone().unwrap_or_else(cancelled),
             Err(_) => cancelled(),
@@ -64,7 +64,7 @@ pub struct Lookup {
 }
 
 impl Cache {
-    pub fn new(max_hostnames: NonZeroUsize) -> Self {
+    pub(crate) fn new(max_hostnames: NonZeroUsize) -> Self {
         Self { entries: Mutex::new(CacheEntries { known: LruCache::new(max_hostnames), pending: HashMap::new() }) }
     }
 
@@ -85,7 +85,7 @@ impl Cache {
     }
 
     /// Returns the numbers of cached answers and of pending lookups.
-    pub fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         let entries = self.lock();
         (entries.known.len(), entries.pending.len())
     }

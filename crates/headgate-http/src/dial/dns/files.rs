@@ -50,7 +50,7 @@ type FileStamp = (u64, u64, SystemTime);
 
 impl ConfigWatch {
     /// Returns the current configuration, and the watch that reports changes of it.
-    pub fn start(files: Files, now: Instant) -> (ResolverConfig, Self) {
+    pub(crate) fn start(files: Files, now: Instant) -> (ResolverConfig, Self) {
         let mut watch = Self { files, seen: [None; 2], next_check: now };
         (watch.read(watch.stamps(), now), watch)
     }

@@ -27,7 +27,12 @@ enum CandidateResult {
 }
 
 /// Looks a hostname up, also in the search domains. Addresses of the family `prefer` come first.
-pub async fn lookup(servers: &Servers, config: &ResolverConfig, name: &str, prefer: AddressFamily) -> LookupResult {
+pub(crate) async fn lookup(
+    servers: &Servers,
+    config: &ResolverConfig,
+    name: &str,
+    prefer: AddressFamily,
+) -> LookupResult {
     let mut first = None;
     for candidate in config.candidates(name) {
         match lookup_candidate(servers, &candidate, prefer).await {

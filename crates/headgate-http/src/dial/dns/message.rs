@@ -16,18 +16,18 @@ const MAX_ALIASES: usize = 16;
 
 /// IPv4 or IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AddressFamily {
+pub(crate) enum AddressFamily {
     V4,
     V6,
 }
 
 /// A question: a query message without its ID.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question(Query);
+pub(crate) struct Question(Query);
 
 /// A name server's reply to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum DnsReply {
+pub(crate) enum DnsReply {
     Addresses {
         addresses: Vec<IpAddr>,
         lifetime: Duration,
@@ -48,7 +48,7 @@ pub enum DnsReply {
 
 impl Question {
     /// Returns `None` if the name is not valid in DNS. A dot at the end makes no difference.
-    pub fn new(name: &str, family: AddressFamily) -> Option<Self> {
+    pub(crate) fn new(name: &str, family: AddressFamily) -> Option<Self> {
         // Labels are passed as bytes: in text, a backslash would begin an escape.
         let labels = name.strip_suffix('.').unwrap_or(name).split('.').map(str::as_bytes);
         let kind = match family {
@@ -59,7 +59,7 @@ impl Question {
     }
 
     /// Returns the query message with this ID.
-    pub fn message(&self, id: u16) -> io::Result<Vec<u8>> {
+    pub(crate) fn message(&self, id: u16) -> io::Result<Vec<u8>> {
         let mut message = Message::new(id, MessageType::Query, OpCode::Query);
         message.metadata.recursion_desired = true;
         message.add_query(self.0.clone());
@@ -67,7 +67,7 @@ impl Question {
     }
 
     /// Parses a message as the reply to this question, or returns `None` if it is not one. The caller has compared the ID.
-    pub fn read(&self, message: &[u8]) -> Option<DnsReply> {
+    pub(crate) fn read(&self, message: &[u8]) -> Option<DnsReply> {
         let mut rest = BinDecoder::new(message);
         let header = Header::read(&mut rest).ok()?;
         let is_answer = header.metadata.message_type == MessageType::Response;

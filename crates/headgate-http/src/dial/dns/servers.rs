@@ -24,13 +24,13 @@ use crate::dial::dns::message::{DnsReply, Question};
 use crate::dial::dns::sockets::ServerSockets;
 
 /// The wait after the first query before the second is sent: far longer than a server needs for an answer in its cache.
-pub const FIRST_ANSWER_WAIT: Duration = Duration::from_secs(1);
+pub(crate) const FIRST_ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// The bound of TCP connections for replies that are too long for a packet.
-pub const MAX_CONNECTIONS: usize = 8;
+pub(crate) const MAX_CONNECTIONS: usize = 8;
 
 /// The name servers, each with its sockets, and how queries are sent to them.
 #[derive(Debug)]
-pub struct Servers {
+pub(crate) struct Servers {
     sockets: Vec<ServerSockets>,
     /// The index of the server that gets the first query.
     first: AtomicUsize,
@@ -40,7 +40,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    pub fn new(config: &ResolverConfig) -> Self {
+    pub(crate) fn new(config: &ResolverConfig) -> Self {
         let open = Arc::default();
         let servers = config.servers.iter().enumerate();
         Self {
@@ -55,7 +55,7 @@ impl Servers {
     /// Returns the reply of the servers to a question: addresses, or that there are none. Needs the event loop.
     ///
     /// If it is cancelled, replies that arrive later are ignored.
-    pub async fn query(&self, question: Question) -> Result<DnsReply, Reason> {
+    pub(crate) async fn query(&self, question: Question) -> Result<DnsReply, Reason> {
         let question = Arc::new(question);
         let count = self.sockets.len();
         let first = self.first.load(Ordering::Relaxed);

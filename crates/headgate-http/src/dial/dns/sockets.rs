@@ -56,16 +56,16 @@ pub(crate) struct ServerSockets {
 }
 
 impl ServerSockets {
-    pub fn new(server: SocketAddr, server_index: usize, open: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(server: SocketAddr, server_index: usize, open: Arc<AtomicUsize>) -> Self {
         Self { server, server_index, in_use: Mutex::default(), next: AtomicUsize::new(0), open }
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.server
     }
 
     /// Sends a query. Its reply goes to `replies`, unless the returned value is dropped before.
-    pub async fn send(&self, question: &Arc<Question>, replies: &ReplySender) -> io::Result<SentQuery> {
+    pub(crate) async fn send(&self, question: &Arc<Question>, replies: &ReplySender) -> io::Result<SentQuery> {
         let socket = self.socket()?;
         let id = socket.register(self.server_index, question, replies)?;
         let sent = SentQuery { socket, id };

@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 use crate::dial::dns::answer::{LookupResult, NO_ADDRESS};
 
 /// The bound of lookups that run at once, each on a thread; further lookups wait.
-pub const MAX_THREADS: usize = 32;
+pub(crate) const MAX_THREADS: usize = 32;
 /// The lifetime of addresses, since getaddrinfo returns none.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// The bound of addresses kept for one hostname.
 const MAX_ADDRESSES: usize = 16;
 
 #[derive(Debug)]
-pub struct SystemResolver {
+pub(crate) struct SystemResolver {
     threads: Arc<Semaphore>,
 }
 
@@ -29,7 +29,7 @@ impl Default for SystemResolver {
 
 impl SystemResolver {
     /// Looks a hostname up. If it is cancelled, its thread remains occupied until getaddrinfo returns.
-    pub async fn lookup(&self, name: &str) -> LookupResult {
+    pub(crate) async fn lookup(&self, name: &str) -> LookupResult {
         let permit = self.threads.clone().acquire_owned().await;
         let name = name.to_owned();
         let found = tokio::task::spawn_blocking(move || {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The reason why a selected column has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Absent {
+pub(super) enum Absent {
     /// There is no body.
     NoBody(&'static str),
     /// The body is not JSON; parsing stopped at this byte.

@@ -6,7 +6,7 @@ use headgate_core::selected::Short;
 use super::absent::Absent;
 
 /// The memory of the values of one response.
-pub struct ValueMemory<'m> {
+pub(super) struct ValueMemory<'m> {
     /// The bytes that the values may still use.
     remaining: usize,
     /// The bytes that are reserved for them.
@@ -18,7 +18,7 @@ pub struct ValueMemory<'m> {
 }
 
 impl<'m> ValueMemory<'m> {
-    pub fn new(max: usize, reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
+    pub(super) fn new(max: usize, reserved: usize, reserve_more: &'m mut dyn FnMut(usize) -> bool) -> Self {
         Self { remaining: max, reserved, reserve_more, used: 0, is_short: false }
     }
 

@@ -8,7 +8,7 @@ use super::parse::{Placeholder, Template, TemplatePiece};
 
 /// A value of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cell<'a> {
+pub(crate) enum Cell<'a> {
     Null,
     Text(Cow<'a, [u8]>),
     /// A value that is not text, as JSON.
@@ -19,7 +19,7 @@ pub enum Cell<'a> {
 
 impl<'a> Cell<'a> {
     /// Returns a value of a form without nulls: an empty one is read as null, as in most readers.
-    pub fn of_text(text: &'a [u8]) -> Self {
+    pub(crate) fn of_text(text: &'a [u8]) -> Self {
         if text.is_empty() { Self::Null } else { Self::Text(text.into()) }
     }
 
@@ -27,7 +27,7 @@ impl<'a> Cell<'a> {
     ///
     /// # Errors
     /// Why the value can't be read.
-    pub fn bytes(&self) -> Result<Option<&[u8]>, Reason> {
+    pub(crate) fn bytes(&self) -> Result<Option<&[u8]>, Reason> {
         match self {
             Self::Null => Ok(None),
             Self::Text(text) => Ok(Some(text)),
@@ -39,7 +39,7 @@ impl<'a> Cell<'a> {
 
 impl Placeholder {
     /// Returns its cell among those of a row.
-    pub fn cell<'a>(&self, cells: &'a [Cell<'a>]) -> &'a Cell<'a> {
+    pub(crate) fn cell<'a>(&self, cells: &'a [Cell<'a>]) -> &'a Cell<'a> {
         cells.get(self.slot).unwrap_or(&Cell::Null)
     }
 
@@ -47,7 +47,7 @@ impl Placeholder {
     ///
     /// # Errors
     /// There is no value and no default, or the value can't be read.
-    pub fn bytes<'a>(&'a self, cells: &'a [Cell<'a>]) -> Result<&'a [u8], Reason> {
+    pub(crate) fn bytes<'a>(&'a self, cells: &'a [Cell<'a>]) -> Result<&'a [u8], Reason> {
         let value = self.cell(cells).bytes()?;
         let value = value.or(self.default.as_deref().map(str::as_bytes));
         value.ok_or_else(|| format!("the column {:?} has no value", self.column).into())

@@ -13,12 +13,12 @@ const OPTIONAL: &str = ":optional";
 
 /// A template: its pieces, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Template {
+pub(crate) struct Template {
     pieces: Vec<TemplatePiece>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplatePiece {
+pub(crate) enum TemplatePiece {
     /// Never empty, and never beside another literal.
     Literal(String),
     Column(Placeholder),
@@ -26,7 +26,7 @@ pub enum TemplatePiece {
 
 /// A placeholder for a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placeholder {
+pub(crate) struct Placeholder {
     /// All text between the braces: a column of this name takes precedence.
     pub written: Box<str>,
     pub column: Box<str>,
@@ -40,7 +40,7 @@ pub struct Placeholder {
 
 /// Why a text is not a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TemplateError {
+pub(crate) enum TemplateError {
     /// The position of the character, counted from 1.
     Unclosed(usize),
     Empty(usize),
@@ -62,7 +62,7 @@ impl fmt::Display for TemplateError {
 impl Template {
     /// # Errors
     /// A brace is not closed, or names no column.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut template = Self::default();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
@@ -110,12 +110,12 @@ impl Template {
         }
     }
 
-    pub fn pieces(&self) -> &[TemplatePiece] {
+    pub(crate) fn pieces(&self) -> &[TemplatePiece] {
         &self.pieces
     }
 
     #[cfg(any(test, fuzzing))]
-    pub fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
+    pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             TemplatePiece::Literal(_) => None,
             TemplatePiece::Column(placeholder) => Some(placeholder),
@@ -123,7 +123,7 @@ impl Template {
     }
 
     /// Returns the literal texts.
-    pub fn literals(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn literals(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             TemplatePiece::Literal(text) => Some(&**text),
             TemplatePiece::Column(_) => None,
@@ -131,7 +131,7 @@ impl Template {
     }
 
     /// Returns the text, if it has no placeholders.
-    pub fn literal(&self) -> Option<&str> {
+    pub(crate) fn literal(&self) -> Option<&str> {
         match &*self.pieces {
             [] => Some(""),
             [TemplatePiece::Literal(text)] => Some(text),
@@ -140,7 +140,7 @@ impl Template {
     }
 
     /// Returns the placeholder, if the template has nothing else.
-    pub fn whole(&self) -> Option<&Placeholder> {
+    pub(crate) fn whole(&self) -> Option<&Placeholder> {
         match &*self.pieces {
             [TemplatePiece::Column(placeholder)] => Some(placeholder),
             _ => None,
@@ -148,12 +148,12 @@ impl Template {
     }
 
     /// Returns the parts before and after the first occurrence of a text outside placeholders.
-    pub fn split_once(&self, text: &str) -> Option<(Self, Self)> {
+    pub(crate) fn split_once(&self, text: &str) -> Option<(Self, Self)> {
         self.split_at_first(|literal| literal.find(text).map(|at| (at, text.len())))
     }
 
     /// Splits as [`Template::split_once`] does, at the first literal in which `find` returns an index and a length.
-    pub fn split_at_first(&self, find: impl Fn(&str) -> Option<(usize, usize)>) -> Option<(Self, Self)> {
+    pub(crate) fn split_at_first(&self, find: impl Fn(&str) -> Option<(usize, usize)>) -> Option<(Self, Self)> {
         let (index, literal, at, length) = self.pieces.iter().enumerate().find_map(|(index, piece)| match piece {
             TemplatePiece::Literal(literal) => find(literal).map(|(at, length)| (index, literal, at, length)),
             TemplatePiece::Column(_) => None,
@@ -167,7 +167,7 @@ impl Template {
 
     /// Returns the template without this literal prefix.
     #[must_use]
-    pub fn strip_prefix(&self, prefix: &str) -> Option<Self> {
+    pub(crate) fn strip_prefix(&self, prefix: &str) -> Option<Self> {
         let mut stripped = self.clone();
         let Some(TemplatePiece::Literal(first)) = stripped.pieces.first_mut() else { return None };
         *first = first.strip_prefix(prefix)?.into();
@@ -179,7 +179,7 @@ impl Template {
     ///
     /// # Errors
     /// Those of `slot`.
-    pub fn bind<E>(&mut self, mut slot: impl FnMut(&mut Placeholder) -> Result<usize, E>) -> Result<(), E> {
+    pub(crate) fn bind<E>(&mut self, mut slot: impl FnMut(&mut Placeholder) -> Result<usize, E>) -> Result<(), E> {
         for piece in &mut self.pieces {
             if let TemplatePiece::Column(placeholder) = piece {
                 placeholder.slot = slot(placeholder)?;
@@ -191,7 +191,7 @@ impl Template {
 
 impl Placeholder {
     /// Returns a placeholder for this column, whatever its name looks like.
-    pub fn of(column: &str) -> Self {
+    pub(crate) fn of(column: &str) -> Self {
         Self { written: column.into(), column: column.into(), slot: 0, default: None, as_string: false }
     }
 
@@ -213,12 +213,12 @@ impl Placeholder {
     }
 
     /// Returns whether the template allows an empty value.
-    pub fn may_be_empty(&self) -> bool {
+    pub(crate) fn may_be_empty(&self) -> bool {
         self.default.as_deref() == Some("")
     }
 
     /// Makes the whole text between the braces the name of the column.
-    pub fn use_written_name(&mut self) {
+    pub(crate) fn use_written_name(&mut self) {
         self.column.clone_from(&self.written);
         self.default = None;
         self.as_string = false;

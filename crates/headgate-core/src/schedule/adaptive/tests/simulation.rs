@@ -14,7 +14,7 @@ const REFUSAL_S: f64 = 0.001;
 
 /// The behaviour of a server with more requests than it can handle at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beyond {
+pub(super) enum Beyond {
     /// All requests in flight share its capacity, so that each takes longer.
     Shares,
     /// Requests interfere with each other: each takes longer by the square of their number.
@@ -27,7 +27,7 @@ pub enum Beyond {
 
 /// Latencies of a server that is not overloaded.
 #[derive(Debug, Clone, Copy)]
-pub struct Latency {
+pub(super) struct Latency {
     pub mean_s: f64,
     /// The standard deviation of its logarithm.
     pub noise: f64,
@@ -37,13 +37,13 @@ pub struct Latency {
 
 impl Latency {
     /// Returns the mean latency of quick and slow requests.
-    pub fn mean_of_all_s(self) -> f64 {
+    pub(super) fn mean_of_all_s(self) -> f64 {
         self.mean_s * (1.0 + (SLOWER - 1.0) * self.slow_share)
     }
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Server {
+pub(super) struct Server {
     pub beyond: Beyond,
     pub capacity: u32,
     pub latency: Latency,
@@ -59,14 +59,14 @@ enum Event {
 
 /// The figures of one second.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Second {
+pub(super) struct Second {
     pub responses: u32,
     pub refused: u32,
     /// The limit at the end of the second.
     pub limit: u32,
 }
 
-pub struct Simulation {
+pub(super) struct Simulation {
     pub server: Server,
     /// The mean time that a lane is idle between two attempts.
     pub gap_s: f64,
@@ -87,7 +87,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    pub fn new(server: Server, seed: u64) -> Self {
+    pub(super) fn new(server: Server, seed: u64) -> Self {
         let epoch = Instant::now();
         Self {
             server,
@@ -109,7 +109,7 @@ impl Simulation {
     }
 
     /// Simulates this many seconds, and returns the figures of each.
-    pub fn run(&mut self, seconds: u32) -> &[Second] {
+    pub(super) fn run(&mut self, seconds: u32) -> &[Second] {
         let until = self.now_us + u64::from(seconds) * 1_000_000;
         let first = self.seconds.len();
         self.seconds.resize(first + seconds as usize, Second::default());

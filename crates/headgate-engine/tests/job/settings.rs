@@ -1,0 +1,60 @@
+//! Settings of a running job, changed by several callers at the same time.
+
+use std::thread;
+use std::time::Duration;
+
+use headgate_core::live::Settings;
+use headgate_engine::set::ChangeResult;
+use headgate_engine::status::status;
+use headgate_engine::{SettingsChange, set};
+
+use crate::endings::Fifo;
+use crate::harness::PATIENCE;
+
+fn setting(name: &str, value: u64) -> Settings {
+    [(name.to_owned(), value.to_string())].into()
+}
+
+#[test]
+fn no_change_is_lost_that_the_process_of_the_job_and_others_make_at_the_same_time() {
+    const CHANGES: u64 = 4;
+    let fifo = Fifo::new();
+    let (job, out) = (fifo.rig.start(), fifo.rig.path("out"));
+    let change_from_outside = |name: &str| {
+        for value in 1..=CHANGES {
+            let change = SettingsChange { paused: None, set: setting(name, value) };
+            assert_eq!(ChangeResult::Applied, set::send(&out, &change, PATIENCE).unwrap());
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| change_from_outside("concurrency"));
+        scope.spawn(|| change_from_outside("burst"));
+        for name in ["retries", "stop_when_failed"] {
+            let job = &job;
+            scope.spawn(move || (1..=50 * CHANGES).for_each(|value| job.set(setting(name, value)).unwrap()));
+        }
+    });
+    let stored = status(&out).unwrap().settings.set;
+    let many = 50 * CHANGES;
+    let expected = [("burst", CHANGES), ("concurrency", CHANGES), ("retries", many), ("stop_when_failed", many)];
+    assert_eq!(Settings::from(expected.map(|(name, value)| (name.to_owned(), value.to_string()))), stored);
+    assert_eq!(CHANGES, job.snapshot().concurrency);
+    fifo.close().finish(&job);
+}
+
+#[test]
+fn a_setting_that_the_run_refuses_is_removed_and_takes_no_other_with_it() {
+    let fifo = Fifo::new();
+    let (job, out) = (fifo.rig.start(), fifo.rig.path("out"));
+    // More than the machine allows.
+    let refused = SettingsChange { paused: None, set: setting("concurrency", 1_000_000_000) };
+    thread::scope(|scope| {
+        scope.spawn(|| (0..3).for_each(|_| drop(set::send(&out, &refused, Duration::from_secs(2)).unwrap())));
+        scope.spawn(|| (1..=100).for_each(|value| job.set(setting("retries", value)).unwrap()));
+    });
+    job.set(setting("burst", 7)).unwrap();
+    let stored = status(&out).unwrap().settings.set;
+    let expected = [("burst", 7), ("retries", 100)].map(|(name, value)| (name.to_owned(), value.to_string()));
+    assert_eq!(Settings::from(expected), stored);
+    fifo.close().finish(&job);
+}
