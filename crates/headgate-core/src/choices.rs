@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! choices {
     ($choice:ident { $($variant:ident = $name:literal),+ }) => {
         impl $choice {
-            pub const NAMES: &[&str] = &[$($name),+];
+            pub(crate) const NAMES: &[&str] = &[$($name),+];
 
             pub const fn name(self) -> &'static str {
                 match self {

@@ -90,7 +90,7 @@ macro_rules! error_kinds {
             }
 
             /// Returns what an error of this kind shows about the host if no response status came.
-            pub const fn host_evidence(self) -> HostEvidence {
+            pub(crate) const fn host_evidence(self) -> HostEvidence {
                 match self {
                     $(ErrorKind::$variant => HostEvidence::$host),+
                 }
@@ -104,7 +104,7 @@ macro_rules! error_kinds {
             }
 
             /// Returns what an error of this kind shows about the load of the host.
-            pub const fn load_evidence(self) -> LoadEvidence {
+            pub(crate) const fn load_evidence(self) -> LoadEvidence {
                 match self {
                     $(ErrorKind::$variant => LoadEvidence::$load),+
                 }

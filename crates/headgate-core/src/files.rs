@@ -139,12 +139,12 @@ impl Directory {
     }
 
     /// Opens a regular file to read it and write to it.
-    pub fn file_to_change(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn file_to_change(&self, path: &Path) -> io::Result<File> {
         self.open_file(path, OFlags::RDWR)
     }
 
     /// Opens a regular file to read it and write to its end.
-    pub fn file_to_append(&self, path: &Path) -> io::Result<File> {
+    pub(crate) fn file_to_append(&self, path: &Path) -> io::Result<File> {
         self.open_file(path, OFlags::RDWR | OFlags::APPEND)
     }
 

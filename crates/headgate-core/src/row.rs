@@ -194,7 +194,7 @@ impl Row {
         self.progress.as_ref().and_then(|progress| progress.before)
     }
 
-    pub fn set_before(&mut self, before: Before) {
+    pub(crate) fn set_before(&mut self, before: Before) {
         self.progress.get_or_insert_default().before = Some(before);
     }
 
@@ -311,7 +311,7 @@ impl ReplyTo {
         self.receiver.selection()
     }
 
-    pub fn is_waited_for(&self) -> bool {
+    pub(crate) fn is_waited_for(&self) -> bool {
         self.receiver.waits()
     }
 }

@@ -32,7 +32,7 @@ pub struct KeepAlive {
 
 /// Whether a connection may carry a request that can't be resent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reuse {
+pub(crate) enum Reuse {
     Now,
     Never,
     /// It may if it is still open at this time.
@@ -41,7 +41,7 @@ pub enum Reuse {
 
 impl KeepAlive {
     /// Records that the host has closed a connection that was idle since `idle_since`.
-    pub fn record_close(&self, idle_since: Instant, now: Instant) {
+    pub(crate) fn record_close(&self, idle_since: Instant, now: Instant) {
         let idle = now.saturating_duration_since(idle_since);
         self.is_proven.set(false);
         self.closes_after.set(match self.closes_after(now) {
@@ -52,7 +52,7 @@ impl KeepAlive {
 
     /// Returns whether an open connection that is idle since `idle_since` may carry a request that can't be resent. Records
     /// that a connection was open after [`PROOF`].
-    pub fn check_reuse(&self, idle_since: Instant, now: Instant) -> Reuse {
+    pub(crate) fn check_reuse(&self, idle_since: Instant, now: Instant) -> Reuse {
         let idle = now.saturating_duration_since(idle_since);
         if let Some((closes_after, _)) = self.closes_after(now) {
             return if idle + MARGIN <= closes_after { Reuse::Now } else { Reuse::Never };

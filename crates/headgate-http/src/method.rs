@@ -33,7 +33,7 @@ impl Methods {
     }
 
     /// Returns the method of a row that has none of its own.
-    pub fn of_row(&self, extra: Option<&RowExtra>) -> &Method {
+    pub(crate) fn of_row(&self, extra: Option<&RowExtra>) -> &Method {
         if extra.is_some_and(|extra| extra.body.is_some()) { &self.with_body } else { &self.of_run }
     }
 

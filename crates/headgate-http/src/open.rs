@@ -45,13 +45,13 @@ pub struct OpenPermit {
 }
 
 impl OpenPermit {
-    pub fn set_of_host(&self, permit: Option<HostPermit>) {
+    pub(crate) fn set_of_host(&self, permit: Option<HostPermit>) {
         self.of_host.set(permit);
     }
 
     /// Cedes the connection to a lane that waits for one of its host. Returns whether there is such a lane: then the caller
     /// closes the connection.
-    pub fn try_cede(&self) -> bool {
+    pub(crate) fn try_cede(&self) -> bool {
         let mut of_host = self.of_host.take();
         let is_ceded = of_host.as_mut().is_some_and(HostPermit::try_cede);
         self.of_host.set(of_host);
@@ -59,7 +59,7 @@ impl OpenPermit {
     }
 
     /// Records how many bytes the connection holds while it is idle.
-    pub fn set_bytes(&self, bytes: usize) {
+    pub(crate) fn set_bytes(&self, bytes: usize) {
         let idle = self.idle.get();
         self.set_idle(false);
         self.bytes.set(bytes);
@@ -67,7 +67,7 @@ impl OpenPermit {
     }
 
     /// Records whether the connection carries no request.
-    pub fn set_idle(&self, idle: bool) {
+    pub(crate) fn set_idle(&self, idle: bool) {
         if self.idle.replace(idle) != idle {
             let OpenConnections { idle: count, idle_bytes, .. } = &*self.open;
             count.update(|count| if idle { count + 1 } else { count - 1 });

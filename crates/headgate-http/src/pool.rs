@@ -114,7 +114,7 @@ impl Lease {
 
     /// Cedes the connection to a lane that waits for one of its host. Returns whether there is such a lane: then the caller
     /// closes the connection.
-    pub fn try_cede(&self) -> bool {
+    pub(crate) fn try_cede(&self) -> bool {
         self.open.permit.try_cede()
     }
 

@@ -41,7 +41,7 @@ impl ResponseTimeouts {
     }
 
     /// Returns whether there is any timeout.
-    pub fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.first_byte.is_some() || self.idle.is_some()
     }
 

@@ -6,28 +6,28 @@ use headgate_core::error::JobError;
 
 /// The first reason counts; later ones follow from it.
 #[derive(Debug, Default)]
-pub struct FirstFailure {
+pub(crate) struct FirstFailure {
     error: Mutex<Option<JobError>>,
 }
 
 impl FirstFailure {
-    pub fn set(&self, error: JobError) {
+    pub(crate) fn set(&self, error: JobError) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    pub fn get(&self) -> Option<JobError> {
+    pub(crate) fn get(&self) -> Option<JobError> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns a guard for the calling thread, which reports a panic of the thread as the run's failure.
-    pub fn on_panic(self: &Arc<Self>, part: &'static str) -> PanicGuard {
+    pub(crate) fn on_panic(self: &Arc<Self>, part: &'static str) -> PanicGuard {
         PanicGuard { failure: self.clone(), part }
     }
 }
 
 /// See [`FirstFailure::on_panic`].
 #[derive(Debug)]
-pub struct PanicGuard {
+pub(crate) struct PanicGuard {
     failure: Arc<FirstFailure>,
     part: &'static str,
 }

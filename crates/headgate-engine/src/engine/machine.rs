@@ -30,7 +30,7 @@ pub(super) fn savers() -> usize {
 }
 
 /// Returns how many files a run has open at most for bodies that it saves.
-pub fn files_to_save(saves: bool) -> usize {
+pub(crate) fn files_to_save(saves: bool) -> usize {
     if saves { FILES_OF_SAVER * (savers() + 1) } else { 0 }
 }
 
@@ -65,7 +65,7 @@ impl OpenFiles {
     }
 
     /// Returns how many connections fit beside other files: the connections of other runs, and bodies that are saved.
-    pub fn fitting(self, others: usize, workers: usize) -> usize {
+    pub(crate) fn fitting(self, others: usize, workers: usize) -> usize {
         usize::try_from(self.limit.saturating_sub(self.beside(others, workers))).unwrap_or(usize::MAX)
     }
 
@@ -90,7 +90,7 @@ impl OpenFiles {
 }
 
 /// Returns how many local ports there are for connections to one address and port, if the system says so.
-pub fn local_ports() -> Option<u64> {
+pub(crate) fn local_ports() -> Option<u64> {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut bounds = range.split_whitespace().map(str::parse::<u64>);
     match (bounds.next()?, bounds.next()?) {
@@ -101,7 +101,7 @@ pub fn local_ports() -> Option<u64> {
 
 /// # Errors
 /// `Usage`: more connections to one address than there are local ports.
-pub fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<(), JobError> {
+pub(crate) fn check_ports(concurrency: usize, authority: &str, ports: u64) -> Result<(), JobError> {
     if concurrency as u64 <= ports {
         return Ok(());
     }

@@ -83,7 +83,7 @@ struct Inner {
 
 /// The work that a run gives to the workers.
 #[derive(Debug)]
-pub struct Work {
+pub(crate) struct Work {
     pub shared: Arc<Shared>,
     pub transports: Transports,
     pub defaults: Defaults,
@@ -93,7 +93,7 @@ pub struct Work {
 
 /// What a run may have at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     /// At least one.
     pub rows: usize,
     /// Open for these rows.
@@ -102,7 +102,7 @@ pub struct InFlight {
 
 /// A run's hold on the workers.
 #[derive(Debug)]
-pub struct Assigned {
+pub(crate) struct Assigned {
     /// Of each worker that has a share, its figures.
     pub stats: Vec<Arc<Mutex<WorkerStats>>>,
     pub scheduler: Arc<SharedScheduler>,
@@ -113,7 +113,7 @@ pub struct Assigned {
 
 /// So many rows may be in flight, as long as this lives.
 #[derive(Debug)]
-pub struct Room {
+pub(crate) struct Room {
     all: Arc<FilesInUse>,
     in_flight: InFlight,
     files: usize,
@@ -122,7 +122,7 @@ pub struct Room {
 }
 
 impl Room {
-    pub fn in_flight(&self) -> InFlight {
+    pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight
     }
 
@@ -130,7 +130,7 @@ impl Room {
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open, or use the memory. The room is as it was.
-    pub fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
+    pub(crate) fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
         let given_back = self.in_flight.connections;
         let connections = if self.shares_connections { self.all.shareable(given_back).min(rows) } else { rows };
         self.all.replace(given_back, connections)?;
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Returns the threads that save the bodies of runs.
-    pub fn savers(&self) -> Arc<ThreadPool> {
+    pub(crate) fn savers(&self) -> Arc<ThreadPool> {
         self.inner.savers.clone()
     }
 
@@ -234,12 +234,12 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage`: an option is invalid, or names a file, an address or an interface that does not exist.
-    pub fn transports(&self, request: &RequestOptions) -> Result<Transports, JobError> {
+    pub(crate) fn transports(&self, request: &RequestOptions) -> Result<Transports, JobError> {
         self.inner.ways.of_run(request)
     }
 
     /// Returns the state that tells when the engine's threads have ended.
-    pub fn threads_ended(&self) -> ThreadsEnded {
+    pub(crate) fn threads_ended(&self) -> ThreadsEnded {
         ThreadsEnded(self.inner.threads.clone())
     }
 
@@ -248,7 +248,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open, or use the memory.
-    pub fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Room, JobError> {
+    pub(crate) fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Room, JobError> {
         let shares_connections = request.http2_prior_knowledge;
         let (all, files) = (self.inner.files.clone(), machine::files_to_save(saves));
         all.add(files);
@@ -261,7 +261,7 @@ impl Engine {
     ///
     /// # Errors
     /// `Internal`: a worker has died.
-    pub fn assign(&self, work: Work) -> Result<Assigned, JobError> {
+    pub(crate) fn assign(&self, work: Work) -> Result<Assigned, JobError> {
         let Work { shared, transports, defaults, in_flight, limit_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(in_flight.rows);
@@ -295,7 +295,7 @@ impl Engine {
 
 impl Assigned {
     /// Cancels rows, wherever they are: they fail as `cancelled`. Those that have ended, or were not read yet, are left alone.
-    pub fn cancel(&self, rows: RowsToCancel) {
+    pub(crate) fn cancel(&self, rows: RowsToCancel) {
         let has_found = self.scheduler.cancel(rows, Vec::new());
         if has_found && matches!(rows, RowsToCancel::One(_)) {
             return;
@@ -308,11 +308,11 @@ impl Assigned {
 
 /// See [`Engine::threads_ended`]. It holds no engine.
 #[derive(Debug)]
-pub struct ThreadsEnded(async_channel::Receiver<Infallible>);
+pub(crate) struct ThreadsEnded(async_channel::Receiver<Infallible>);
 
 impl ThreadsEnded {
     /// Waits until the last handle of the engine is gone, and its threads have ended: then all connections are closed.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         while self.0.recv_blocking().is_ok() {}
     }
 }

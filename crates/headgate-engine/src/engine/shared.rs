@@ -19,7 +19,7 @@ use crate::queue::responders::Responders;
 
 /// What the workers of a run have in common.
 #[derive(Debug)]
-pub struct Shared {
+pub(crate) struct Shared {
     pub clock: Clock,
     pub limits: AttemptLimits,
     pub methods: Methods,

@@ -9,7 +9,7 @@ use headgate_core::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit}
 
 /// The failure limit of a run, for all of its workers.
 #[derive(Debug)]
-pub struct SharedFailureLimit {
+pub(crate) struct SharedFailureLimit {
     limit: Mutex<FailureLimit>,
     /// See [`FailureLimit::is_settled`].
     is_settled: AtomicBool,
@@ -18,7 +18,7 @@ pub struct SharedFailureLimit {
 }
 
 impl SharedFailureLimit {
-    pub fn new(rule: StopWhenFailed, stopped_by: Arc<OnceLock<Message>>) -> Self {
+    pub(crate) fn new(rule: StopWhenFailed, stopped_by: Arc<OnceLock<Message>>) -> Self {
         let limit = FailureLimit::new(rule);
         Self { is_settled: AtomicBool::new(limit.is_settled()), limit: Mutex::new(limit), stopped_by }
     }

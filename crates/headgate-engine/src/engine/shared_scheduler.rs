@@ -21,7 +21,7 @@ use crate::stats::throttled::FigureSource;
 
 /// The rows that a caller cancels.
 #[derive(Debug, Clone, Copy)]
-pub enum RowsToCancel {
+pub(crate) enum RowsToCancel {
     /// The row with this ordinal.
     One(u64),
     /// All rows whose caller waits no more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
@@ -39,7 +39,7 @@ impl RowsToCancel {
 
 /// The scheduler of a run. While it is not needed, workers start rows without its lock.
 #[derive(Debug)]
-pub struct SharedScheduler {
+pub(crate) struct SharedScheduler {
     pub(super) rows: RowReceiver,
     /// What the source waits for besides room in `rows`.
     pub(super) window: Arc<Window>,
@@ -62,7 +62,7 @@ pub struct SharedScheduler {
 impl SharedScheduler {
     /// Returns the scheduler of a run that begins now; `body_bytes`: the length of the run's own body; `is_resumable`: a later
     /// run can send rows that are left undone.
-    pub fn of(
+    pub(crate) fn of(
         run: &RunOptions,
         body_bytes: u64,
         (rows, window): (RowReceiver, Arc<Window>),
@@ -121,7 +121,7 @@ impl SharedScheduler {
 
     /// Changes something, and wakes workers that may have something to do by it. `now` becomes the awake time that the scheduler
     /// is told.
-    pub fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Scheduler, Instant) -> T) -> T {
+    pub(crate) fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Scheduler, Instant) -> T) -> T {
         let (mut scheduler, now) = self.lock_at(now);
         let changed = change(&mut scheduler, now);
         self.note_change(&scheduler);
@@ -130,20 +130,20 @@ impl SharedScheduler {
 
     /// Stops the run: no row is read or started any more, and attempts in flight must end by `until`. A second call may shorten
     /// this time, never lengthen it.
-    pub fn stop(&self, until: Instant) {
+    pub(crate) fn stop(&self, until: Instant) {
         // First: a worker that finds the queue closed is then told when to end.
         self.change_at(Instant::now(), |scheduler, now| scheduler.stop(until, now));
         self.close();
     }
 
     /// Closes the queue, since no rows are wanted any more.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         self.rows.close();
         self.window.close();
     }
 
     /// Returns whether the run was stopped before its end.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.lock().is_stopped()
     }
 

@@ -62,7 +62,7 @@ impl DoneRows {
     }
 
     /// Returns the rows above the watermark as bytes, in the portable format of Roaring bitmaps; empty if there are none.
-    pub fn above_bytes(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn above_bytes(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if !self.above.is_empty() {
             let mut above = self.above.clone();

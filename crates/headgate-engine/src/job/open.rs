@@ -135,17 +135,17 @@ impl OpenJob {
     }
 
     /// Stores with each commit what was read of this input, so that a later run can recognize it.
-    pub fn track(&mut self, input: TrackedInput) {
+    pub(crate) fn track(&mut self, input: TrackedInput) {
         self.input = Some(input);
     }
 
     /// Returns the earlier content that the input must be compared with, because it was touched since. `None`: it is unchanged.
-    pub fn earlier_input(&self) -> Option<&InputThen> {
+    pub(crate) fn earlier_input(&self) -> Option<&InputThen> {
         self.then.as_ref()
     }
 
     /// Returns whether no row is left to do.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.last_commit().finished && self.then.is_none()
     }
 
@@ -155,7 +155,7 @@ impl OpenJob {
     }
 
     /// Returns whether the job replaces existing results.
-    pub fn replaces_results(&self) -> bool {
+    pub(crate) fn replaces_results(&self) -> bool {
         self.replaces
     }
 
@@ -170,11 +170,11 @@ impl OpenJob {
     }
 
     /// Returns the salt for the keys of its rows.
-    pub fn key_salt(&self) -> KeySalt {
+    pub(crate) fn key_salt(&self) -> KeySalt {
         self.manifest.key_salt
     }
 
-    pub fn is_resumable(&self) -> bool {
+    pub(crate) fn is_resumable(&self) -> bool {
         self.manifest.input.fingerprint.is_some()
     }
 

@@ -24,7 +24,7 @@ impl JobProgress {
     }
 
     /// Returns the number of merged parts and of all parts to merge, while small parts are merged.
-    pub fn merge_progress(&self) -> Option<(u64, u64)> {
+    pub(crate) fn merge_progress(&self) -> Option<(u64, u64)> {
         let parts = self.parts_to_merge.load(Ordering::Relaxed);
         (parts > 0).then(|| (self.merged_parts.load(Ordering::Relaxed), parts))
     }

@@ -77,7 +77,7 @@ pub(super) struct JobWriter {
 }
 
 /// An input that a later run can recognize by its content.
-pub struct TrackedInput {
+pub(crate) struct TrackedInput {
     pub fingerprint: Fingerprint,
     /// The number of rows, if it is known.
     pub rows: Option<u64>,

@@ -44,12 +44,12 @@ impl Responders {
     }
 
     /// Returns whether a host has responded in this run.
-    pub fn has_responded(&self) -> bool {
+    pub(crate) fn has_responded(&self) -> bool {
         self.has_responded.load(Ordering::Relaxed)
     }
 
     /// Returns the stored hosts, the most recent one last.
-    pub fn recent(&self) -> Vec<Origin> {
+    pub(crate) fn recent(&self) -> Vec<Origin> {
         self.lock().iter().cloned().collect()
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct RowSender {
 
 /// The receiver of a worker. All receivers draw from one queue.
 #[derive(Debug, Clone)]
-pub struct RowReceiver {
+pub(crate) struct RowReceiver {
     shared: Arc<SharedQueue>,
     /// `None`: the thread was started, or rows can't be deferred.
     deferring: Arc<Mutex<Option<Deferring>>>,
@@ -50,7 +50,7 @@ pub struct RowReceiver {
 
 /// The reason why there is no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRows {
+pub(crate) enum NoRows {
     /// There is no row yet, or only deferred rows will come, once they are requested.
     Empty,
     /// No row will come, unless a row that was drawn is deferred.
@@ -152,12 +152,12 @@ impl Drop for RowSender {
 impl RowReceiver {
     /// Returns a future that completes when there may be rows, or none will come without a request. Call it before
     /// [`RowReceiver::try_recv`], so that no change in between is missed.
-    pub fn available(&self) -> Notified<'_> {
+    pub(crate) fn available(&self) -> Notified<'_> {
         self.shared.available.notified()
     }
 
     /// Removes up to `max` rows from the queue, and returns them.
-    pub fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
+    pub(crate) fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
         let mut state = self.shared.state();
         if state.rows.is_empty() {
             return Err(if state.has_ended() { NoRows::Ended } else { NoRows::Empty });
@@ -170,12 +170,12 @@ impl RowReceiver {
     }
 
     /// Returns whether the input can be read again, so that rows can be deferred.
-    pub fn can_defer(&self) -> bool {
+    pub(crate) fn can_defer(&self) -> bool {
         self.shared.window.is_some()
     }
 
     /// Defers rows that were drawn, in any order. Call it only if rows can be deferred.
-    pub fn defer(&self, ordinals: &[u64]) {
+    pub(crate) fn defer(&self, ordinals: &[u64]) {
         let mut state = self.shared.state();
         if !state.is_closed {
             state.deferred.add(ordinals);
@@ -184,7 +184,7 @@ impl RowReceiver {
 
     /// Requests that the deferred rows from this ordinal on are read again, in their order, before the source continues. Does
     /// nothing while deferred rows are read.
-    pub fn reread(&self, from: u64) {
+    pub(crate) fn reread(&self, from: u64) {
         let mut state = self.shared.state();
         if state.is_closed || !state.deferred.request(from) {
             return;
@@ -198,23 +198,23 @@ impl RowReceiver {
     }
 
     /// Ends the reading of deferred rows. The source continues where it stopped, and rows that were not read stay deferred.
-    pub fn end_rereading(&self) {
+    pub(crate) fn end_rereading(&self) {
         self.shared.state().deferred.set_enough(Instant::now());
         self.shared.wake_all();
     }
 
     /// Returns whether `holds` is true for all queued rows.
-    pub fn all_queued(&self, holds: impl FnMut(&Row) -> bool) -> bool {
+    pub(crate) fn all_queued(&self, holds: impl FnMut(&Row) -> bool) -> bool {
         self.shared.state().rows.iter().all(holds)
     }
 
     /// Returns whether no row is queued, and none will come unless a row that was drawn is deferred.
-    pub fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.shared.state().has_ended()
     }
 
     /// Returns the state of reading deferred rows again.
-    pub fn rereading(&self) -> Rereading {
+    pub(crate) fn rereading(&self) -> Rereading {
         let state = self.shared.state();
         state.deferred.rereading(state.source != SourceState::Reads)
     }
@@ -225,7 +225,7 @@ impl RowReceiver {
     }
 
     /// Removes the queued rows for which `holds` is true, and returns them.
-    pub fn remove(&self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
+    pub(crate) fn remove(&self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
         let mut state = self.shared.state();
         if !state.rows.iter().any(&holds) {
             return Vec::new();
@@ -244,7 +244,7 @@ impl RowReceiver {
     }
 
     /// Drops the queued rows, and closes the queue, so that the source stops.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.shared.state();
         state.rows.clear();
         state.bytes = 0;

@@ -99,7 +99,7 @@ impl Window {
     }
 
     /// Returns how long the source has waited so far.
-    pub fn full_for(&self, now: Instant) -> Duration {
+    pub(crate) fn full_for(&self, now: Instant) -> Duration {
         let state = self.state();
         state.waited + state.full_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }

@@ -36,7 +36,7 @@ struct KeptRun {
 }
 
 /// The use of a run by a call: as long as it lives, the run is kept.
-pub struct RunUse {
+pub(crate) struct RunUse {
     runs: Arc<FedRuns>,
     pub run: Arc<Run>,
     in_use: Arc<()>,
@@ -57,7 +57,7 @@ impl FedRuns {
     ///
     /// # Errors
     /// `Usage`: an invalid option, or a concurrency beyond the number of files that this process may open.
-    pub fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
+    pub(crate) fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
         check(options)?;
         // The caller learns of each failure, and one call must not end the run of another.
         let run =
@@ -110,7 +110,7 @@ impl FedRuns {
 impl RunUse {
     /// Abandons the call, whose rows may still wait for the limits of the run. If no other call uses the run, the next call
     /// gets a new one.
-    pub fn abandon(self) {
+    pub(crate) fn abandon(self) {
         let Self { runs, run, in_use } = self;
         let mut runs = runs.runs();
         let is_last = Arc::into_inner(in_use).is_some();

@@ -40,7 +40,7 @@ impl FailureExample {
 
 /// Counters, and an example for each kind and for some statuses: of bounded size.
 #[derive(Debug, Clone, Default)]
-pub struct Failures(BTreeMap<Cause, Failed>);
+pub(crate) struct Failures(BTreeMap<Cause, Failed>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Cause {
@@ -65,7 +65,7 @@ impl Cause {
 
 impl Failures {
     /// Counts a row that failed. An incomplete response counts as its error, whatever its status.
-    pub fn record(&mut self, outcome: OutcomeRef<'_>) {
+    pub(crate) fn record(&mut self, outcome: OutcomeRef<'_>) {
         let cause = match (outcome.failure, outcome.response) {
             (Some(failure), _) => Cause::Kind(failure.kind),
             (None, Some(response)) => Cause::Status(response.status % STATUS_CODES as u16),
@@ -89,7 +89,7 @@ impl Failures {
         !has_example && (!is_status(&cause) || statuses() < MAX_STATUS_EXAMPLES)
     }
 
-    pub fn add(&mut self, other: &Failures) {
+    pub(crate) fn add(&mut self, other: &Failures) {
         for (cause, theirs) in &other.0 {
             let wants_example = self.wants_example_of(*cause);
             let mine = self.0.entry(*cause).or_default();
@@ -101,12 +101,12 @@ impl Failures {
     }
 
     /// Returns the number of rows by cause: a kind of error, or `status:503`.
-    pub fn counts(&self) -> BTreeMap<String, u64> {
+    pub(crate) fn counts(&self) -> BTreeMap<String, u64> {
         self.0.iter().map(|(cause, failed)| (cause.key(), failed.rows)).collect()
     }
 
     /// Returns an example for each kind of error that occurred, and for some statuses.
-    pub fn examples(&self) -> BTreeMap<String, FailureExample> {
+    pub(crate) fn examples(&self) -> BTreeMap<String, FailureExample> {
         self.0.iter().filter_map(|(cause, failed)| Some((cause.key(), failed.example.clone()?))).collect()
     }
 }

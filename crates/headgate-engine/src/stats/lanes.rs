@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// The reasons why a lane waits when it does not exchange bytes with a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Wait {
+pub(crate) enum Wait {
     /// The next row.
     Input,
     /// Space in the queue of the sink.
@@ -31,31 +31,31 @@ const WAITS: usize = 9;
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LaneTime {
+pub(crate) struct LaneTime {
     /// The number of lanes times how long they have existed.
     pub total: Duration,
     waiting: [Duration; WAITS],
 }
 
 impl LaneTime {
-    pub fn waiting(&self, wait: Wait) -> Duration {
+    pub(crate) fn waiting(&self, wait: Wait) -> Duration {
         self.waiting[wait as usize]
     }
 
     /// Returns the time of attempts, which includes waiting for memory, DNS, decoders, streams, files and connections.
-    pub fn in_flight(&self) -> Duration {
+    pub(crate) fn in_flight(&self) -> Duration {
         self.total.saturating_sub(self.waiting(Wait::Input) + self.waiting(Wait::Sink))
     }
 
     #[must_use]
-    pub fn since(&self, earlier: &LaneTime) -> LaneTime {
+    pub(crate) fn since(&self, earlier: &LaneTime) -> LaneTime {
         LaneTime {
             total: self.total.saturating_sub(earlier.total),
             waiting: std::array::from_fn(|wait| self.waiting[wait].saturating_sub(earlier.waiting[wait])),
         }
     }
 
-    pub fn add(&mut self, other: &LaneTime) {
+    pub(crate) fn add(&mut self, other: &LaneTime) {
         self.total += other.total;
         for (mine, theirs) in self.waiting.iter_mut().zip(other.waiting) {
             *mine += theirs;
@@ -65,7 +65,7 @@ impl LaneTime {
 
 /// The lanes of one worker: their number, what each waits for now, and how long they have waited so far.
 #[derive(Debug, Clone)]
-pub struct LaneClock {
+pub(crate) struct LaneClock {
     lanes: u32,
     waiting: [u32; WAITS],
     time: LaneTime,
@@ -73,41 +73,41 @@ pub struct LaneClock {
 }
 
 impl LaneClock {
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { lanes: 0, waiting: [0; WAITS], time: LaneTime::default(), updated: now }
     }
 
-    pub fn start(&mut self, now: Instant) {
+    pub(crate) fn start(&mut self, now: Instant) {
         self.advance(now);
         self.lanes += 1;
     }
 
-    pub fn end(&mut self, now: Instant) {
+    pub(crate) fn end(&mut self, now: Instant) {
         self.advance(now);
         self.lanes -= 1;
     }
 
-    pub fn enter(&mut self, wait: Wait, now: Instant) {
+    pub(crate) fn enter(&mut self, wait: Wait, now: Instant) {
         self.advance(now);
         self.waiting[wait as usize] += 1;
     }
 
-    pub fn leave(&mut self, wait: Wait, now: Instant) {
+    pub(crate) fn leave(&mut self, wait: Wait, now: Instant) {
         self.advance(now);
         self.waiting[wait as usize] -= 1;
     }
 
     /// Adds a wait that is over and that [`LaneClock::enter`] did not record.
-    pub fn add_waited(&mut self, wait: Wait, time: Duration) {
+    pub(crate) fn add_waited(&mut self, wait: Wait, time: Duration) {
         self.time.waiting[wait as usize] += time;
     }
 
     /// Returns the number of attempts in flight.
-    pub fn in_flight(&self) -> u32 {
+    pub(crate) fn in_flight(&self) -> u32 {
         self.lanes - self.waiting.iter().sum::<u32>()
     }
 
-    pub fn time(&self, now: Instant) -> LaneTime {
+    pub(crate) fn time(&self, now: Instant) -> LaneTime {
         let mut clock = self.clone();
         clock.advance(now);
         clock.time

@@ -21,7 +21,7 @@ const MAX_LATENCY_US: u64 = 3_600_000_000;
 
 /// Counters and a histogram: some 200 KB, however many rows.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub answered: u64,
     pub failed: u64,
     pub abandoned: u64,
@@ -47,7 +47,7 @@ pub struct Figures {
 
 /// Rows whose requests have a standard method in lower case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LowercaseMethods {
+pub(crate) struct LowercaseMethods {
     pub rows: u64,
     /// One of these methods.
     pub example: Box<str>,
@@ -55,7 +55,7 @@ pub struct LowercaseMethods {
 
 /// Attempts that were retried, and rows that were not retried though it might have helped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Retries {
+pub(crate) struct Retries {
     /// By kind of error, or by status as `status:503`.
     pub causes: BTreeMap<String, u64>,
     /// Rows that the server may have acted on, and whose retry it could not distinguish from the first request.
@@ -71,7 +71,7 @@ impl LowercaseMethods {
     }
 
     /// Returns the note for the user, if there are such rows.
-    pub fn note(&self) -> Option<Message> {
+    pub(crate) fn note(&self) -> Option<Message> {
         let Self { rows, example } = self;
         (*rows > 0).then(|| {
             format!(
@@ -104,12 +104,12 @@ impl Default for Figures {
 }
 
 impl Figures {
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         self.answered + self.failed
     }
 
     /// Counts a row; `failed`: it failed.
-    pub fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
+    pub(crate) fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         if let Some(response) = &outcome.response {
             self.bytes_received += response.body_bytes;
             self.statuses[usize::from(response.status) % STATUS_CODES] += u64::from(!failed);
@@ -132,7 +132,7 @@ impl Figures {
     }
 
     /// Counts an attempt whose row is retried.
-    pub fn record_retry(&mut self, end: AttemptEnd, elapsed: Duration) {
+    pub(crate) fn record_retry(&mut self, end: AttemptEnd, elapsed: Duration) {
         let cause = match (end.error, end.status) {
             (Some(kind), _) => kind.name().to_owned(),
             (None, status) => status_key(status.unwrap_or_default()),
@@ -142,7 +142,7 @@ impl Figures {
         self.elapsed_us += elapsed.as_micros() as u64;
     }
 
-    pub fn add(&mut self, other: &Figures) {
+    pub(crate) fn add(&mut self, other: &Figures) {
         for (cause, count) in &other.retries.causes {
             *self.retries.causes.entry(cause.clone()).or_default() += count;
         }
@@ -166,7 +166,7 @@ impl Figures {
     }
 
     /// Returns the number of succeeded rows for each status that occurred.
-    pub fn statuses(&self) -> BTreeMap<u16, u64> {
+    pub(crate) fn statuses(&self) -> BTreeMap<u16, u64> {
         let counts = self.statuses.iter().enumerate();
         counts.filter(|(_, count)| **count > 0).map(|(status, count)| (status as u16, *count)).collect()
     }
@@ -174,14 +174,14 @@ impl Figures {
 
 /// A row that keeps the window full, and its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlowRow {
+pub(crate) struct SlowRow {
     pub ordinal: u64,
     pub host: Box<str>,
 }
 
 /// The figures that a worker shares with the monitor. The worker locks them for each row, the monitor a few times a second.
 #[derive(Debug)]
-pub struct WorkerStats {
+pub(crate) struct WorkerStats {
     pub figures: Figures,
     pub lanes: LaneClock,
     /// The row that keeps the window full, if this worker has it in flight.
@@ -191,7 +191,7 @@ pub struct WorkerStats {
 
 /// How long a worker's event loop was busy since a run began, for whatever run.
 #[derive(Debug, Default)]
-pub enum BusyClock {
+pub(crate) enum BusyClock {
     #[default]
     NotStarted,
     Running {
@@ -202,15 +202,15 @@ pub enum BusyClock {
 }
 
 impl BusyClock {
-    pub fn start(&mut self, runtime: RuntimeMetrics) {
+    pub(crate) fn start(&mut self, runtime: RuntimeMetrics) {
         *self = Self::Running { before: runtime.worker_total_busy_duration(0), runtime };
     }
 
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         *self = Self::Stopped(self.busy());
     }
 
-    pub fn busy(&self) -> Duration {
+    pub(crate) fn busy(&self) -> Duration {
         match self {
             Self::NotStarted => Duration::ZERO,
             Self::Running { runtime, before } => runtime.worker_total_busy_duration(0).saturating_sub(*before),
@@ -220,7 +220,7 @@ impl BusyClock {
 }
 
 impl WorkerStats {
-    pub fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { figures: Figures::default(), lanes: LaneClock::new(now), slow_row: None, busy: BusyClock::default() }
     }
 }

@@ -92,7 +92,7 @@ impl LaneState {
     }
 
     /// Takes a connection back whose exchange has ended, and which can take another request.
-    pub fn take_back(&mut self, mut lease: Lease) {
+    pub(crate) fn take_back(&mut self, mut lease: Lease) {
         lease.set_idle_since(Instant::now());
         self.held = Some(lease);
     }

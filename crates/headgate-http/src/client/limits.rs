@@ -52,7 +52,7 @@ impl AttemptLimits {
     }
 
     /// Returns how many connections there may be over HTTP/1.1 to a host, which limits know by this key.
-    pub fn max_connections_to(&self, limit_key: &str) -> usize {
+    pub(crate) fn max_connections_to(&self, limit_key: &str) -> usize {
         self.live.borrow().limits.most_of(limit_key).map_or(usize::MAX, |most| most as usize)
     }
 

@@ -33,7 +33,7 @@ enum RemainingExchange {
 }
 
 impl OpenBody {
-    pub fn of_http1(
+    pub(crate) fn of_http1(
         exchange: OpenExchange,
         connection: Lease,
         head: &Head,
@@ -45,7 +45,7 @@ impl OpenBody {
         })
     }
 
-    pub fn of_http2(stream: Http2Body, head: &Head, context: &ExchangeContext<'_>) -> Box<Self> {
+    pub(crate) fn of_http2(stream: Http2Body, head: &Head, context: &ExchangeContext<'_>) -> Box<Self> {
         Box::new(Self { rest: RemainingExchange::Http2(Box::new(stream)), encodings: encodings(head, context) })
     }
 

@@ -76,7 +76,7 @@ impl ContentEncodings {
     ///
     /// # Errors
     /// As [`ContentEncodings::supported`].
-    pub fn can_be_decoded(&self) -> Result<bool, Failure> {
+    pub(crate) fn can_be_decoded(&self) -> Result<bool, Failure> {
         self.supported().map(|encodings| !encodings.is_empty())
     }
 

@@ -27,7 +27,7 @@ pub enum Stream {
 
 impl Stream {
     /// Returns whether there is something to read; if not, the task of `cx` is woken later.
-    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Decrypted bytes and a broken session come before the socket.
         if self.session().is_some_and(|session| !session.wants_read()) || self.broken().is_some() {
             return Poll::Ready(());
@@ -55,7 +55,7 @@ impl Stream {
     }
 
     /// Reads bytes that are already decrypted into `into`, and returns their number.
-    pub fn read_decrypted(&mut self, into: &mut [u8]) -> usize {
+    pub(crate) fn read_decrypted(&mut self, into: &mut [u8]) -> usize {
         self.session().map_or(0, |session| session.reader().read(into).unwrap_or_default())
     }
 
@@ -69,7 +69,7 @@ impl Stream {
     }
 
     /// Returns roughly how many bytes of memory an idle connection uses. Over plain TCP it has no buffers.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         let session_bytes = |session: &ClientConnection| {
             let chain = session.peer_certificates().unwrap_or_default();
             TLS_BYTES + chain.iter().map(|certificate| certificate.len()).sum::<usize>()

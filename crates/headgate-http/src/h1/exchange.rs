@@ -65,7 +65,7 @@ impl Exchange {
     }
 
     /// Takes in what was read at that time, for which memory is reserved. No data: the connection has ended.
-    pub fn take_in(&mut self, data: &[u8], context: &ExchangeContext<'_>, now: Instant) {
+    pub(crate) fn take_in(&mut self, data: &[u8], context: &ExchangeContext<'_>, now: Instant) {
         let Self { reader, .. } = self;
         let read = if data.is_empty() { reader.finish() } else { reader.feed(data) };
         self.failure = read.err();
@@ -263,7 +263,7 @@ impl OpenExchange {
     }
 
     /// Returns whether the connection can take another request.
-    pub fn is_reusable(&self) -> bool {
+    pub(crate) fn is_reusable(&self) -> bool {
         self.keep_alive && self.exchange.failure.is_none() && self.exchange.is_at_end()
     }
 }

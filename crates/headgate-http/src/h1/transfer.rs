@@ -19,7 +19,7 @@ use crate::upload::Upload;
 
 impl Connection {
     /// Returns whether an idle connection can take a request: the server has neither closed it nor sent unrequested bytes.
-    pub fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
+    pub(crate) fn is_alive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0];
         match &mut self.stream {
             Stream::Plain(stream) => {
@@ -67,12 +67,12 @@ impl Connection {
     }
 
     /// Returns whether there is something to read; if not, the task of `cx` is woken when there is.
-    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_readable(cx)
     }
 
     /// Reads once and returns the number of bytes, which is 0 at the end of the connection.
-    pub fn poll_read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
+    pub(crate) fn poll_read(&mut self, into: &mut [u8], cx: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
         poll_read(&mut self.stream, into, cx).map_err(|error| io_failure(&error))
     }
 }
@@ -114,13 +114,13 @@ impl UnsentRequest {
         self.failure.is_none() && !self.is_pending()
     }
 
-    pub fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.failure.is_none()
             && (self.unflushed || !self.head.is_empty() || !self.body.is_empty() || self.has_unread())
     }
 
     /// Returns whether the server waits until more of a file is read.
-    pub fn is_reading(&self) -> bool {
+    pub(crate) fn is_reading(&self) -> bool {
         self.files.as_ref().is_some_and(|files| files.is_reading())
     }
 
@@ -171,7 +171,7 @@ impl UnsentRequest {
     }
 
     /// Returns whether some of the request was written.
-    pub fn has_begun(&self) -> bool {
+    pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 

@@ -279,7 +279,7 @@ impl BodyUpload {
 }
 
 /// A stream behind the head of its response. Dropping it resets the stream, if that has not ended.
-pub struct Http2Body {
+pub(crate) struct Http2Body {
     sending: StreamExchange,
     stream: StreamPermit,
     incoming: RecvStream,
@@ -298,7 +298,7 @@ impl Http2Body {
     ///
     /// # Errors
     /// `timeout`, `closed`, `protocol`.
-    pub async fn next(
+    pub(crate) async fn next(
         &mut self,
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,

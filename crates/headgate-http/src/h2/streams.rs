@@ -68,7 +68,7 @@ impl Streams {
     }
 
     /// Returns a free stream on an open connection.
-    pub fn try_open(self: &Rc<Self>) -> Option<StreamPermit> {
+    pub(crate) fn try_open(self: &Rc<Self>) -> Option<StreamPermit> {
         let mut available = self.available.borrow_mut();
         while let Some(connection) = available.last() {
             if connection.has_free_stream() {
@@ -83,7 +83,7 @@ impl Streams {
 
     /// Returns whether a request that found no free stream should open a connection. `waits`: the request is among the waiting
     /// ones; `speaks_http2`: `None` if it is not known: then one connection is enough to find out.
-    pub fn needs_connection(&self, waits: bool, speaks_http2: Option<bool>) -> bool {
+    pub(crate) fn needs_connection(&self, waits: bool, speaks_http2: Option<bool>) -> bool {
         let others = self.waiting.borrow().len() - usize::from(waits);
         match speaks_http2 {
             Some(true) => others >= self.expected_streams(),
@@ -107,7 +107,7 @@ impl Streams {
     }
 
     /// Removes a waiting request.
-    pub fn cancel_wait(&self, receiver: oneshot::Receiver<Granted>) {
+    pub(crate) fn cancel_wait(&self, receiver: oneshot::Receiver<Granted>) {
         drop(receiver);
         self.waiting.borrow_mut().retain(|(_, waiting)| !waiting.is_closed());
     }
@@ -125,7 +125,7 @@ impl Streams {
         std::ptr::eq(self, &raw const *stream.streams)
     }
 
-    pub fn has_connections(&self) -> bool {
+    pub(crate) fn has_connections(&self) -> bool {
         self.open.get() > 0
     }
 
@@ -251,7 +251,7 @@ impl Connecting {
     }
 
     /// Asks all waiting requests to open connections of their own, because the server speaks HTTP/1.1.
-    pub fn fall_back_to_http1(self) {
+    pub(crate) fn fall_back_to_http1(self) {
         while let Some(next) = self.0.pop_waiting() {
             let _ = next.send(Granted::Recheck);
         }

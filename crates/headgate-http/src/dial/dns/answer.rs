@@ -44,7 +44,7 @@ impl LookupResult {
     }
 
     /// Creates the result of a lookup that found no address; `lifetime` is what the server sent, if anything.
-    pub fn no_address(reason: impl Into<Reason>, lifetime: Option<Duration>) -> Self {
+    pub(crate) fn no_address(reason: impl Into<Reason>, lifetime: Option<Duration>) -> Self {
         let lifetime =
             lifetime.map_or(FAILURE_LIFETIME, |lifetime| lifetime.clamp(SHORTEST_LIFETIME, LONGEST_NEGATIVE_LIFETIME));
         Self { answer: Err(Arc::new(reason.into())), lifetime }
