@@ -65,7 +65,7 @@ def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: P
 
 
 def test_mistakes_of_several_options_together_are_named_at_once(tmp_path: Path) -> None:
-    urls = strangers(tmp_path, "http://127.0.0.1:1/")
+    urls = untrusted_urls(tmp_path, "http://127.0.0.1:1/")
     public = ("--network", "public", "--proxy", "http://127.0.0.1:1")
     done = headgate("plan", urls, *public, "--select", "a=$.a", "--raw", "--require", "a", check=2)
     errors = done.errors()
