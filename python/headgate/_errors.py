@@ -140,6 +140,18 @@ class Interrupted(KeyboardInterrupt):
         self.summary = summary
 
 
+class NotStarted(Interrupted):
+    """A signal ended the start of a job, while its files were opened.
+
+    Attributes:
+        signal: The number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__("interrupted while the files of the job were opened: nothing was sent")
+        self.signal = number
+
+
 _CLASS_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.results import table
-from support.run import HEADGATE, LONGEST_S, serving, started, stats, wait_for_requests
+from support.run import HEADGATE, headgate, LONGEST_S, serving, started, stats, wait_for_requests
 
 READER_GONE = r"stopped: the reader of standard output has gone; [\d,]+ rows were done, and no more will be\n"
 
@@ -40,6 +40,68 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     assert 100 <= summary["rows"] < 100_000
     assert "stopping: requests in flight get up to 10 s" in stderr
     assert "stopped early" in stderr
+
+
+def open_silently(pipe: Path) -> int:
+    """Opens a named pipe for writing once a reader opens it, and returns the descriptor."""
+    deadline = time.monotonic() + LONGEST_S
+    while time.monotonic() < deadline:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads it yet
+            time.sleep(0.01)
+    raise TimeoutError(pipe)
+
+
+@pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])
+@pytest.mark.parametrize("verb", ["header", "authority"])
+def test_a_start_that_waits_for_a_pipe_is_interrupted(
+    verb: str, code: int, number: signal.Signals, tmp_path: Path
+) -> None:
+    pipe = tmp_path / "rows.csv"
+    os.mkfifo(pipe)
+    flags = {"header": [pipe], "authority": ["http://127.0.0.1:1/[1-2]", "--cacert", pipe]}[verb]
+    with started("fetch", *flags, "-o", tmp_path / "out") as process:
+        writer = open_silently(pipe)
+        process.send_signal(number)
+        _, stderr = process.communicate(timeout=LONGEST_S)
+        os.close(writer)
+    assert (code, "interrupted while the files of the job were opened: nothing was sent\n") == (
+        process.returncode,
+        stderr,
+    )
+
+
+def test_a_start_in_a_program_is_interrupted_and_its_run_does_nothing(tmp_path: Path) -> None:
+    pipe = tmp_path / "rows.csv"
+    os.mkfifo(pipe)
+    program = f"""
+import sys, headgate
+try:
+    headgate.fetch({str(pipe)!r}, {str(tmp_path / "out")!r}, progress=False)
+except headgate.Interrupted as error:
+    print(error.summary, flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        writer = open_silently(pipe)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "None\n"
+        os.write(writer, b"url\nhttp://127.0.0.1:1/\n")
+        os.close(writer)
+        process.stdin.close()
+        assert process.wait(LONGEST_S) == 0
+
+
+def test_a_parquet_pipe_is_refused_before_it_is_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "rows.parquet"
+    os.mkfifo(pipe)
+    message = headgate("fetch", pipe, "-o", tmp_path / "out", check=2).errors()[0]
+    assert "not a regular file, and Parquet is read at several positions" in message
 
 
 def test_requests_in_flight_get_no_more_than_the_grace(tmp_path: Path) -> None:

@@ -252,16 +252,18 @@ def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
 
 def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(tmp_path: Path) -> None:
     full = {"kind": "output", "message": "disk full"}
+    (tmp_path / "_headgate").mkdir()
+    (tmp_path / "_headgate" / "job.json").touch()
     assert (
         f"what was committed before the failure is safe in {tmp_path}" == lines(failure=full, output=str(tmp_path))[-1]
     )
     assert lines(failure={"kind": "input", "message": "cut short"})[-1].startswith("results are in results")
 
 
-def test_nothing_is_called_safe_in_a_directory_that_is_gone(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone")
-    failed = lines(failure={"kind": "output", "message": "no such directory"}, job=RESUMED, output=gone)
-    assert f"{gone} is there no longer, and what was committed to it went with it" == failed[-1]
+def test_nothing_is_called_safe_in_a_directory_that_is_gone_or_replaced(tmp_path: Path) -> None:
+    for output in (str(tmp_path / "gone"), str(tmp_path)):
+        failed = lines(failure={"kind": "output", "message": "renamed"}, job=RESUMED, output=output)
+        assert f"{output} no longer contains the job: what was committed was moved or deleted with it" == failed[-1]
 
 
 def test_the_cost_of_a_request_is_shown_if_there_are_enough() -> None:

@@ -44,7 +44,7 @@ pub enum NetworkEvidence {
 /// What an attempt shows about the load of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadEvidence {
-    /// A complete response came. Of an error: unless the status asks for less load.
+    /// A complete response came, and its status does not ask for less load.
     Responded,
     /// Too many requests at once may be the cause: the host refused with 429 or 503, timed out, or reset the connection.
     MaybeOverload,

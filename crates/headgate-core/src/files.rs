@@ -88,6 +88,8 @@ pub struct Metadata {
 pub type Entries = Box<dyn Iterator<Item = io::Result<(OsString, FileType)>>>;
 
 impl Directory {
+    /// Opens a directory, whose path may have links.
+    ///
     /// # Errors
     /// The directory is missing, not a directory, or not accessible.
     pub fn open(path: &Path) -> io::Result<Self> {
@@ -121,13 +123,19 @@ impl Directory {
         Ok(fstat(&self.handle)?)
     }
 
-    /// Checks that the path still leads to this directory: an open directory can be renamed.
-    ///
-    /// # Errors
-    /// `NotFound`: the path leads to another directory, or to nothing.
-    pub fn check_path(&self) -> io::Result<()> {
-        let (now, opened) = (rustix::fs::stat(&*self.path)?, self.stat()?);
-        if (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino) { Ok(()) } else { Err(Errno::NOENT.into()) }
+    /// Returns the path of this directory, or of the pinned one, if it no longer leads to the directory that is open: an open
+    /// directory can be renamed.
+    pub fn find_moved(&self) -> Option<PathBuf> {
+        let is_same = |now: rustix::io::Result<Stat>, opened: rustix::io::Result<Stat>| match (now, opened) {
+            (Ok(now), Ok(opened)) => (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino),
+            _ => false,
+        };
+        if !is_same(rustix::fs::stat(&*self.path), fstat(&self.handle)) {
+            return Some(self.path.to_path_buf());
+        }
+        let (name, handle) = self.pinned.as_ref()?;
+        let now = statat(&self.handle, *name, AtFlags::SYMLINK_NOFOLLOW);
+        (!is_same(now, fstat(handle))).then(|| self.path.join(name))
     }
 
     /// Opens a regular file to read it.
@@ -388,9 +396,12 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     Ok(file.into())
 }
 
-/// Returns whether the error means that the file system has no hard links.
+/// Returns whether the error may mean that the file system has no hard links, or none between two directories. File systems
+/// report it in many ways.
 pub fn has_no_links(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOTSUP | Errno::MLINK))
+    const REPORTED: [Errno; 7] =
+        [Errno::PERM, Errno::NOTSUP, Errno::NOSYS, Errno::MLINK, Errno::XDEV, Errno::INVAL, Errno::IO];
+    Errno::from_io_error(error).is_some_and(|error| REPORTED.contains(&error))
 }
 
 fn kind(stat: &Stat) -> FileType {

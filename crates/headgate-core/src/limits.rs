@@ -222,7 +222,7 @@ pub struct Limits {
     /// Requests of the whole run.
     pub rate: Option<Rate>,
     pub rate_per_host: PerHost<Rate>,
-    /// Requests at once after a pause; `None`: 10 ms' worth, and at least 1.
+    /// Requests at once after a pause; `None`: those of 10 ms, and at least 1.
     pub burst: Option<NonZeroU32>,
     pub concurrency_per_host: PerHost<HostConcurrency>,
     /// Connections to each host over HTTP/1.1, idle ones included; `None`: as many as its requests in flight.

@@ -29,7 +29,7 @@ pub use self::run::fed_runs::FedRuns;
 pub use self::run::named_address::host_address;
 pub use self::stats::report::{FailureReport, Summary};
 
-/// What only tests name: a job without an engine, which they drive step by step, and the types of results.
+/// Items that only tests use: a job without an engine, which they drive step by step, and the types of results.
 #[doc(hidden)]
 pub mod testing {
     pub use super::job::look::credentials_for;

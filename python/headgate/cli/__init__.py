@@ -9,10 +9,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from headgate._errors import HeadgateError, InternalError
+from headgate._errors import HeadgateError, InternalError, NotStarted
 from headgate._message import spelled
 from headgate._nearest import nearest
-from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_USAGE
+from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
 from headgate.cli._parser import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, wrapped
@@ -48,6 +48,9 @@ def run(arguments: Sequence[str]) -> int:
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
         # No job has started, wherever the error was found.
         return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
+    except NotStarted as error:
+        print(error, file=sys.stderr)
+        return EXIT_SIGNALLED + error.signal
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

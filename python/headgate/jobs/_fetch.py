@@ -4,6 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Unpack
 
+from headgate._errors import NotStarted
 from headgate._option import OptionSet
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments
@@ -104,8 +105,12 @@ def start(
     """
     of_job = _options_of(START, input, output, options)
     # A signal during the start is deferred until the run exists and can be stopped.
-    with Signals((signal.SIGTERM,)) as received:
-        running = begin(of_job)
+    try:
+        with Signals((signal.SIGTERM,)) as received:
+            running = begin(of_job, received)
+    except NotStarted:
+        RUNS.end_process()
+        raise
     RUNS.handle_sigterm()
     if received.first is not None:
         RUNS.end_process()

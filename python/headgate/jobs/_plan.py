@@ -10,6 +10,7 @@ from headgate._message import Spell, as_keyword
 from headgate._summary import Summary
 from headgate.jobs import _curl, _report_plan
 from headgate.jobs._arguments import Arguments
+from headgate.jobs._interruptible import interruptible
 from headgate.jobs._job_options import FetchOptions, PlanOptions
 from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._option_entry import Inputs, StrPath
@@ -136,14 +137,18 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
     """
     probe, latency_s = None, options.assume_latency_s
     if options.probe is not None:
-        _native.plan(options, None)  # It raises the errors of the options before anything is sent.
+        _plan(options, None)  # It raises the errors of the options before anything is sent.
         probe = _probe(options, options.probe)
         latency_s = probe.latency_s
-    found = Plan.from_json(_native.plan(options, latency_s), spell)
+    found = Plan.from_json(_plan(options, latency_s), spell)
     connecting = _curl.Connecting(**{field.name: getattr(options, field.name) for field in fields(_curl.Connecting)})
     requests = tuple(_with_curl(request, connecting) for request in found.requests)
     found = replace(found, requests=requests, probe=probe)
     return replace(found, time=_report_plan.time(found, spell))
+
+
+def _plan(options: PlanOptions, latency_s: float | None) -> str:
+    return interruptible(lambda: _native.plan(options, latency_s))
 
 
 def _with_curl(request: PlannedRequest, connecting: _curl.Connecting) -> PlannedRequest:

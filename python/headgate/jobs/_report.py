@@ -176,7 +176,7 @@ def _next_step(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[
         elif failure is None:
             yield _resume(summary)
         # A job whose input was repaired can't be resumed, because it is another input.
-        elif failure.kind == "output" and Path(summary.output).is_dir():
+        elif failure.kind == "output" and _contains_job(summary.output):
             yield "when the cause of the failure is gone, run the same command again to resume"
 
 
@@ -187,16 +187,21 @@ def _resume(summary: Summary) -> str:
     return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
 
 
+def _contains_job(output: str) -> bool:
+    """Returns whether the job is still in its directory, which another process may have moved or replaced."""
+    return Path(output, "_headgate", "job.json").is_file()
+
+
 def _location(summary: Summary) -> Iterator[str]:
     """Yields the location of the results, or why there are none."""
     if summary.output in _NO_DIRECTORY:
         return
     if summary.failure is not None and summary.failure.kind == "output":
         rows = "" if summary.job is None else f": {_done(summary.job)}"
-        if Path(summary.output).is_dir():
+        if _contains_job(summary.output):
             yield f"what was committed before the failure is safe in {summary.output}{rows}"
         else:
-            yield f"{summary.output} is there no longer, and what was committed to it went with it"
+            yield f"{summary.output} no longer contains the job: what was committed was moved or deleted with it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield (
             "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to fetch"

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from headgate import _format, _native
-from headgate._errors import Interrupted, JobStopped, OutputError, error_of
+from headgate._errors import Interrupted, JobStopped, NotStarted, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
 from headgate.jobs import _proxies, _report
 from headgate.jobs._display import Display
+from headgate.jobs._interruptible import interruptible
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._signals import RUNS, RunningJob, Signals
 from headgate.jobs._watch import watch
@@ -22,13 +23,18 @@ _INSECURE_NOTE: Final = (
 )
 
 
-def begin(options: FetchOptions | RetryOptions) -> RunningJob:
+def begin(options: FetchOptions | RetryOptions, received: Signals) -> RunningJob:
     """Starts a run, which is stopped when the process ends.
 
     Raises:
         HeadgateError: The job could not start.
+        NotStarted: A signal ended the start.
     """
-    running = _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options)
+    running = interruptible(
+        lambda: _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options),
+        received,
+        discard=_native.Run.abort,
+    )
     RUNS.add(running)
     return running
 
@@ -53,10 +59,11 @@ def run(
 
     Raises:
         HeadgateError: The job could not start. After that, its failure is part of the summary.
+        NotStarted: A signal ended the start.
     """
     # Handle signals before the start, so that none is lost: requests may be sent before `begin` returns.
     with Signals(signals) as received:
-        running = begin(options)
+        running = begin(options, received)
         greeting = _report.greeting(Summary.from_json(running.summary(), spell))
         greeting = "\n".join(filter(None, (_proxies.note(options.proxy, spell), greeting))) or None
         summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
@@ -73,7 +80,12 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         JobStopped: The job stopped itself.
         Interrupted: Ctrl-C was pressed, or the program ends.
     """
-    summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    try:
+        summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
+    except NotStarted as error:
+        if error.signal == signal.SIGTERM:
+            RUNS.end_process()
+        raise
     if stopped_by == signal.SIGTERM:
         RUNS.end_process()
     if _report.finished_already(summary):

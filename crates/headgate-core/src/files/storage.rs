@@ -89,7 +89,7 @@ impl Storage for Directory {
     }
 }
 
-/// Creates the storage of a job from its output directory.
+/// Creates the storage of the files below an open directory.
 pub trait OpenStorage: Send + Sync {
     fn open(&self, directory: Directory) -> Arc<dyn Storage>;
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use crate::row::Row;
+use crate::schedule::rows_to_cancel::RowsToCancel;
 
 /// Hostnames whose addresses are remembered, at some 100 bytes each. If there are more, all are looked up anew.
 const MAX_NAMES: usize = 131_072;
@@ -68,8 +69,8 @@ impl Addresses {
         self.waiting.drain().flat_map(|(_, rows)| rows).collect()
     }
 
-    /// Removes the waiting rows for which `holds` is true.
-    pub(super) fn remove(&mut self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
-        self.waiting.values_mut().flat_map(|rows| rows.extract_if(.., |row| holds(row))).collect()
+    /// Removes the waiting rows that are cancelled.
+    pub(super) fn remove(&mut self, cancelled: RowsToCancel) -> Vec<Row> {
+        self.waiting.values_mut().flat_map(|rows| rows.extract_if(.., |row| cancelled.includes(row))).collect()
     }
 }

@@ -9,6 +9,7 @@ use super::breaker::{Allowed, Breaker};
 use super::network::View;
 use super::rate_limiter::RequestLimiter;
 use super::retry_budget::{Load, RetryBudget};
+use super::rows_to_cancel::RowsToCancel;
 use super::throttled::{HostFigures, ThrottledBy};
 use crate::limits::{HostConcurrency, Limits};
 use crate::row::Row;
@@ -315,15 +316,13 @@ impl HostQueue {
         }
     }
 
-    /// Removes the waiting rows for which `holds` is true.
-    pub(super) fn remove(&mut self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
-        let mut removed: Vec<Row> = self.retries.extract_if(.., |_, row| holds(row)).map(|(_, row)| row).collect();
+    /// Removes the waiting rows that are cancelled.
+    pub(super) fn remove(&mut self, cancelled: RowsToCancel) -> Vec<Row> {
+        let retries = self.retries.extract_if(.., |_, row| cancelled.includes(row));
+        let mut removed: Vec<Row> = retries.map(|(_, row)| row).collect();
         for waiting in [&mut self.redirected, &mut self.new_rows] {
-            if waiting.iter().any(|waiting| holds(&waiting.row)) {
-                let (of_these, others) = mem::take(waiting).into_iter().partition(|waiting| holds(&waiting.row));
-                *waiting = others;
-                removed.extend(VecDeque::into_iter(of_these).map(|waiting| waiting.row));
-            }
+            let of_these = cancelled.remove_from(waiting, |waiting| &waiting.row);
+            removed.extend(of_these.into_iter().map(|waiting| waiting.row));
         }
         removed
     }

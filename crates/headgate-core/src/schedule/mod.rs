@@ -19,6 +19,7 @@ pub(crate) mod rate_limiter;
 pub mod requested_pause;
 pub mod retry;
 mod retry_budget;
+pub mod rows_to_cancel;
 pub mod scheduler;
 pub mod slots;
 pub mod throttled;

@@ -30,7 +30,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// Creates a limiter with a full burst. `burst`: how many may start at once; `None`: 10 ms' worth.
+    /// Creates a limiter with a full burst. `burst`: how many may start at once; `None`: those of 10 ms.
     pub(crate) fn new(rate: Rate, burst: Option<u32>, epoch: Instant) -> Self {
         let mut limiter = Self { epoch, parts: 1, one: 1, burst: 1, paid_off: 0 };
         limiter.set(rate, burst, epoch);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::Row;
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::stall::ClockReading;
 use headgate_core::target;
 use tokio::time::MissedTickBehavior;
 
 use crate::engine::share::{Share, StopOnPanic};
-use crate::engine::shared_scheduler::RowsToCancel;
 use crate::stats::worker::SlowRow;
 
 /// Outcomes that have waited this long go to the sink, however few.

@@ -37,6 +37,7 @@ use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::options::{EngineOptions, RequestOptions};
 use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_http::decode::pool::ThreadPool;
 use headgate_http::defaults::Defaults;
 use headgate_http::dial::connect::Connector;
@@ -48,7 +49,7 @@ use headgate_http::recall::Recalls;
 use self::files_in_use::FilesInUse;
 use self::memory_limit::MemoryLimit;
 use self::shared::Shared;
-use self::shared_scheduler::{RowsToCancel, SharedScheduler};
+use self::shared_scheduler::SharedScheduler;
 use self::worker::{Begin, EngineShared, Order, RunNumber};
 use self::worker_index::WorkerIndex;
 use crate::stats::worker::WorkerStats;
@@ -294,7 +295,8 @@ impl Engine {
 }
 
 impl Assigned {
-    /// Cancels rows, wherever they are: they fail as `cancelled`. Those that have ended, or were not read yet, are left alone.
+    /// Cancels rows that wait or are in flight: they fail as `cancelled`. Rows that have ended, or were not read yet, are
+    /// unaffected.
     pub(crate) fn cancel(&self, rows: RowsToCancel) {
         let has_found = self.scheduler.cancel(rows, Vec::new());
         if has_found && matches!(rows, RowsToCancel::One(_)) {

@@ -9,6 +9,7 @@ use headgate_core::limits::{Limits, RetryOn, Retrying};
 use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
 use headgate_core::row::Row;
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
 use headgate_core::stall::{ClockReading, Stall, Suspends};
 use tokio::sync::Notify;
@@ -18,24 +19,6 @@ use crate::queue::responders::Responders;
 use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
 use crate::stats::throttled::FigureSource;
-
-/// The rows that a caller cancels.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RowsToCancel {
-    /// The row with this ordinal.
-    One(u64),
-    /// All rows whose caller waits no more (see [`crate::engine::completion_queue::CompletionQueue::close`]).
-    Unwanted,
-}
-
-impl RowsToCancel {
-    pub(super) fn includes(self, row: &Row) -> bool {
-        match self {
-            Self::One(ordinal) => row.ordinal == ordinal,
-            Self::Unwanted => row.is_unwanted(),
-        }
-    }
-}
 
 /// The scheduler of a run. While it is not needed, workers start rows without its lock.
 #[derive(Debug)]
@@ -57,6 +40,8 @@ pub(crate) struct SharedScheduler {
     was_suspended: AtomicBool,
     /// What is retried: it never changes.
     retry_on: RetryOn,
+    /// The run was stopped from outside: by its handle, or by its sink.
+    is_interrupted: AtomicBool,
 }
 
 impl SharedScheduler {
@@ -85,6 +70,7 @@ impl SharedScheduler {
             retry_on: scheduler.rules().retrying.on.clone(),
             scheduler: Mutex::new(scheduler),
             changed: Notify::new(),
+            is_interrupted: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +122,17 @@ impl SharedScheduler {
         self.close();
     }
 
+    /// As [`SharedScheduler::stop`], from outside.
+    pub(crate) fn interrupt(&self, until: Instant) {
+        self.is_interrupted.store(true, Ordering::Relaxed);
+        self.stop(until);
+    }
+
+    /// Returns whether the run was stopped from outside.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+
     /// Closes the queue, since no rows are wanted any more.
     pub(crate) fn close(&self) {
         self.rows.close();
@@ -153,8 +150,10 @@ impl SharedScheduler {
         self.change_at(Instant::now(), |scheduler, now| {
             // Before the rows leave the queue: a worker that then finds the queue at its end comes here.
             self.is_needed.store(true, Ordering::Relaxed);
-            drawn.extend(self.rows.remove(|row| rows.includes(row)));
-            scheduler.cancel(drawn, |row| rows.includes(row), now)
+            if !rows.is_all_of(&drawn) {
+                drawn.extend(self.rows.remove(rows));
+            }
+            scheduler.cancel(drawn, rows, now)
         })
     }
 

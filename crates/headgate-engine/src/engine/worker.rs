@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use headgate_core::error::JobError;
 use headgate_core::limits::LimitBy;
 use headgate_core::schedule::hosts::HostTable;
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::slots::Slots;
 use headgate_core::stall::{BEAT, ClockReading};
 use headgate_http::client::Client;
@@ -29,7 +30,6 @@ use crate::engine::completion_queue;
 use crate::engine::machine;
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
-use crate::engine::shared_scheduler::RowsToCancel;
 use crate::engine::worker_index::WorkerIndex;
 use crate::stats::worker::WorkerStats;
 

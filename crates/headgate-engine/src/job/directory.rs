@@ -189,7 +189,12 @@ impl JobDirectory {
 
     /// Writes a commit, and applies it: completely or not at all, even if the machine stops in between.
     pub(super) fn commit(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
-        self.storage.directory().check_path().map_err(|error| self.unusable(&error))?;
+        if let Some(moved) = self.storage.directory().find_moved() {
+            let shown = moved.display();
+            return Err(JobError::output(format!(
+                "{shown} was renamed or replaced while the job ran: move it back, and run the same command again"
+            )));
+        }
         if save_format.is_some() {
             // One step makes the files of this commit durable, and the places of earlier ones.
             self.storage.sync_file_system().map_err(|error| self.unusable(&error))?;

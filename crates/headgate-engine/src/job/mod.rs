@@ -1,8 +1,9 @@
 //! Durable jobs: the directory of a job, its commits, and how a run resumes from them.
 //!
-//! The interface to the disk is [`Storage`](headgate_core::files::storage::Storage). `record`, `commit`, `parts`, `log`, `done_rows` and `manifest` are the stored state,
-//! and `results` compares it with the files. `directory` applies commits in order. `writer` and `sink` write outcomes. `retry`
-//! retries failed rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job.
+//! The interface to the disk is [`Storage`](headgate_core::files::storage::Storage). `record`, `commit`, `parts`, `log`,
+//! `done_rows` and `manifest` are the stored state, and `results` compares it with the files. `directory` applies commits in
+//! order. `writer` and `sink` write outcomes. `retry` retries failed rows. `control` has the settings of a running job, `set`
+//! changes them, and `status` reports on a job.
 
 mod commit;
 mod commit_schedule;

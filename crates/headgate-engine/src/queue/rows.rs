@@ -7,13 +7,13 @@
 //! again on request. The source waits meanwhile when it next sends rows, so it need not be interrupted. It is never further
 //! than a window beyond the first deferred row, except for rows that are queued.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use headgate_core::row::{Row, RowBatch};
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::rereading::Rereading;
 use tokio::sync::futures::Notified;
 
@@ -224,14 +224,10 @@ impl RowReceiver {
         self.shared.state().deferred.count()
     }
 
-    /// Removes the queued rows for which `holds` is true, and returns them.
-    pub(crate) fn remove(&self, holds: impl Fn(&Row) -> bool) -> Vec<Row> {
+    /// Removes the queued rows that are cancelled, and returns them.
+    pub(crate) fn remove(&self, cancelled: RowsToCancel) -> Vec<Row> {
         let mut state = self.shared.state();
-        if !state.rows.iter().any(&holds) {
-            return Vec::new();
-        }
-        let (removed, others): (Vec<Row>, _) = mem::take(&mut state.rows).into_iter().partition(holds);
-        state.rows = VecDeque::from(others);
+        let removed = cancelled.remove_from(&mut state.rows, |row| row);
         state.bytes -= removed.iter().map(Row::bytes).sum::<usize>();
         self.wake_source_if_half_empty(&mut state);
         removed

@@ -13,6 +13,7 @@ use headgate_core::options::{
 use headgate_core::secret::Secret;
 use headgate_core::target;
 use headgate_http::defaults::RESERVED_HEADERS;
+use headgate_http::dial::transport;
 use headgate_http::idempotency_key::IDEMPOTENCY_KEY;
 use headgate_table::columns::select::Selection;
 use headgate_table::source::first_that_holds;
@@ -255,7 +256,8 @@ impl Mistakes {
         self.add_if(request.key.is_some() && request.cert.is_none(), OptionName::Key, cert);
     }
 
-    /// Refuses proxies in a public network, as only a proxy knows the addresses that it connects to.
+    /// Checks the options of connections, and refuses proxies in a public network, as only a proxy knows the addresses that
+    /// it connects to.
     fn check_network(&mut self, request: &RequestOptions) {
         let is_public = request.network.network == NetworkPolicy::Public;
         let is_hidden = is_public && !request.proxies.is_empty() && !request.trust_proxy;
@@ -266,6 +268,7 @@ impl Mistakes {
             OptionName::TrustProxy.set(true)
         );
         self.add_if(is_hidden, OptionName::Network, behind_proxy);
+        self.all.extend(transport::mistakes(request));
     }
 
     /// Reports options without an effect. A client always keeps redirects.

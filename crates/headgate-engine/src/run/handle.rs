@@ -8,6 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::live::Settings;
 use headgate_core::message::Message;
 use headgate_core::row::Row;
+use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::selected::SelectValues;
 
 use super::job_state::JobState;
@@ -16,7 +17,7 @@ use super::sink_thread::Done;
 use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
-use crate::engine::shared_scheduler::{RowsToCancel, SharedScheduler};
+use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::waker::WakeCaller;
 use crate::job::control::SettingsChange;
 use crate::queue::rows::RowFeeder;
@@ -167,7 +168,7 @@ impl Run {
 
     fn stop_at(&self, until: Instant) {
         if let Some(scheduler) = self.scheduler() {
-            scheduler.stop(until);
+            scheduler.interrupt(until);
         }
     }
 
@@ -191,12 +192,11 @@ impl Run {
     /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
         let ended = self.done.at().unwrap_or_else(Moment::now);
-        let is_stopped = self.scheduler().is_some_and(SharedScheduler::is_stopped);
         let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         summary.output.clone_from(&self.output);
         summary.stopped_by = self.stopped_by.get().cloned();
-        summary.interrupted = is_stopped && summary.stopped_by.is_none();
+        summary.interrupted = self.scheduler().is_some_and(SharedScheduler::is_interrupted);
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         summary.failure = self.failure.get().as_ref().map(Into::into);

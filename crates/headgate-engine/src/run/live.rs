@@ -135,17 +135,17 @@ impl LiveRun {
     /// # Errors
     /// `Usage`: the change is invalid, and nothing is changed. `Output`: the directory can't be written to.
     pub(super) fn change(&self, change: &SettingsChange) -> Result<(), JobError> {
-        {
-            let mut state = self.lock();
-            let mut control = state.control.clone();
-            control.apply(change);
-            self.apply(&mut state, control)?;
-        }
+        self.apply_change(change)?;
         let Some(files) = &self.files else { return Ok(()) };
         // Another process may hold the lock of the file: the sink thread must not wait for this call meanwhile.
-        let written = files.change(|control| control.apply(change));
-        let control =
-            written.map_err(|error| JobError::output(format!("it holds for this run alone: {}", cause(&error))))?;
+        let control = match files.change(|control| control.apply(change)) {
+            Ok(control) => control,
+            Err(error) => {
+                // The sink thread may have applied the file without this change.
+                self.apply_change(change)?;
+                return Err(JobError::output(format!("it holds for this run alone: {}", cause(&error))));
+            }
+        };
         let mut state = self.lock();
         if control.sequence < state.control.sequence {
             // A later change was applied meanwhile, and includes this one.
@@ -155,12 +155,25 @@ impl LiveRun {
         let sequence = control.sequence;
         let refused = self.apply(&mut state, control).err();
         let _ = files.reply(sequence, refused.as_ref());
-        let before = state.control.clone();
         drop(state);
         if refused.is_some() {
-            let _ = files.change(|control| control.restore(before));
+            let with_this_change = self.apply_change(change)?;
+            let _ = files.change(|control| {
+                if control.sequence == sequence {
+                    control.restore(with_this_change);
+                }
+            });
         }
         Ok(())
+    }
+
+    /// Applies a change to the current settings, and returns the result.
+    fn apply_change(&self, change: &SettingsChange) -> Result<Control, JobError> {
+        let mut state = self.lock();
+        let mut control = state.control.clone();
+        control.apply(change);
+        self.apply(&mut state, control)?;
+        Ok(state.control.clone())
     }
 
     /// Applies the settings that were written to the directory since the last poll, if the next poll is due.

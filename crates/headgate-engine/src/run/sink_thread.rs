@@ -121,12 +121,12 @@ impl Drop for Stopping {
         self.thread.outcomes.close();
         self.thread.scheduler.close();
         // A retry that is stopped is not finished, though its job was finished before it began.
-        let is_over = self.all_is_written && !self.thread.scheduler.is_stopped();
+        let is_over = self.all_is_written && !self.thread.scheduler.is_interrupted();
         self.thread
             .live
             .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));
         if !self.all_is_written {
-            self.thread.scheduler.stop(Instant::now());
+            self.thread.scheduler.interrupt(Instant::now());
         }
         // Before the lock of the job is released.
         self.thread.bodies_unused.wait();
@@ -136,7 +136,7 @@ impl Drop for Stopping {
 impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
-        let stopped = || self.scheduler.is_stopped();
+        let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
         let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
         written.and_then(|flow| finished.map(|()| flow))

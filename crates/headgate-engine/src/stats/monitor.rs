@@ -10,6 +10,7 @@ use headgate_core::source_size::SourceSize;
 
 use crate::queue::window::Window;
 use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bound_by};
+use crate::stats::bound_kind::BoundKind;
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
@@ -106,11 +107,14 @@ impl Monitor {
         let rows = figures.rows();
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
-        let time_left_s = progress.time_left_s().filter(|_| !stopping);
+        let bound_by = bound_by(&self.stretch(&recent, &sample, &figures));
+        // Neither a run that stops nor one that is paused does the other rows.
+        let is_going_on = !stopping && bound_by.kind != BoundKind::Paused;
+        let time_left_s = progress.time_left_s().filter(|_| is_going_on);
         // Rows of one host may take longer than the others, at their rate.
         let is_longer = |time: Duration| match time_left_s {
             Some(left) => left < time.as_secs_f64(),
-            None => size.rows.is_some() && !stopping,
+            None => size.rows.is_some() && is_going_on,
         };
         let slowest = slowest.filter(|host| host.time_left.is_some_and(is_longer));
         Snapshot {
@@ -140,7 +144,7 @@ impl Monitor {
             }),
             stopping,
             stalled_s: stalls.total.as_secs_f64(),
-            bound_by: bound_by(&self.stretch(&recent, &sample, &figures)),
+            bound_by,
         }
     }
 

@@ -36,7 +36,8 @@ impl Progress {
         let fraction = self.fraction()?;
         // Earlier rows were skipped, not requested: only this run's share shows how long a share takes.
         let own = fraction * self.rows as f64 / self.rows_done() as f64;
-        (own > 0.0).then(|| self.elapsed.as_secs_f64() * (1.0 - fraction) / own)
+        // When all bytes are read, rows that are not done yet take an unknown time.
+        (own > 0.0 && fraction < 1.0).then(|| self.elapsed.as_secs_f64() * (1.0 - fraction) / own)
     }
 
     fn rows_done(&self) -> u64 {

@@ -104,7 +104,7 @@ impl ThrottledStretch {
                 grouped(self.waiting)
             )
             .into(),
-            ThrottledBy::Paused => "paused: nothing new is started".into(),
+            ThrottledBy::Paused => format!("bound by a pause of the job: nothing was started {percent} of the time").into(),
         }
     }
 }

@@ -269,11 +269,14 @@ fn a_control_directory_that_is_replaced_after_the_check_is_not_used() {
         symlink(&target, from.join("log")).unwrap();
         Arc::new(directory) as Arc<dyn Storage>
     };
-    bench.run(&replaced).result.unwrap();
+    let error = bench.run(&replaced).result.unwrap_err().to_string();
+    let expected = format!("{} was renamed or replaced while the job ran: ", own.display());
+    assert!(error.starts_with(&expected), "{error}");
     assert_eq!(vec![victim.join("precious")], files_below(&victim));
     assert_eq!(2, fs::read_dir(&own).unwrap().count(), "nothing was written there");
     fs::remove_dir_all(&own).unwrap();
     fs::rename(aside, own).unwrap();
+    bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);
 }
 

@@ -16,8 +16,11 @@ use crate::check::{check_finished, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
 use crate::storage::{Recorder, Step};
 
-/// The error number of Linux for a file system without hard links (link(2)).
+/// Error numbers of Linux with which file systems refuse hard links (link(2)).
 const EPERM: i32 = 1;
+const EIO: i32 = 5;
+const EXDEV: i32 = 18;
+const ENOSYS: i32 = 38;
 
 fn every_fault(format: Format) {
     at_every_step(|step| {
@@ -112,6 +115,8 @@ fn a_full_disk_loses_no_row() {
 #[derive(Debug)]
 struct WithoutLinks {
     directory: Directory,
+    /// The error with which the system refuses a hard link.
+    errno: i32,
     /// Another process writes each commit first.
     has_rival: bool,
 }
@@ -125,21 +130,24 @@ impl Storage for WithoutLinks {
         if self.has_rival {
             fs::write(to, "the commit of another process")?;
         }
-        Err(io::Error::from_raw_os_error(EPERM))
+        Err(io::Error::from_raw_os_error(self.errno))
     }
 }
 
 #[test]
 fn a_file_system_without_hard_links_has_jobs_and_replaces_no_commit() {
-    let bench = Bench::new(Format::Parquet);
-    let with = |has_rival| move |directory| Arc::new(WithoutLinks { directory, has_rival }) as Arc<dyn Storage>;
-    bench.run_batches(&with(false), 1).result.unwrap();
-    let error = bench.run(&with(true)).result.expect_err("the commit of another process was replaced").to_string();
-    let (planted, _) = error.split_once(" already exists").expect("the error names the commit");
-    assert_eq!("the commit of another process", fs::read_to_string(planted).unwrap());
-    fs::remove_file(planted).unwrap();
-    bench.run(&with(false)).result.unwrap();
-    check_finished(&bench);
+    for errno in [EPERM, EIO, EXDEV, ENOSYS] {
+        let bench = Bench::new(Format::Parquet);
+        let with =
+            |has_rival| move |directory| Arc::new(WithoutLinks { directory, errno, has_rival }) as Arc<dyn Storage>;
+        bench.run_batches(&with(false), 1).result.unwrap();
+        let error = bench.run(&with(true)).result.expect_err("the commit of another process was replaced").to_string();
+        let (planted, _) = error.split_once(" already exists").expect("the error names the commit");
+        assert_eq!("the commit of another process", fs::read_to_string(planted).unwrap());
+        fs::remove_file(planted).unwrap();
+        bench.run(&with(false)).result.unwrap();
+        check_finished(&bench);
+    }
 }
 
 fn check_names_the_file(message: &str, path: &Path) {

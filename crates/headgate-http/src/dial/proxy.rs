@@ -53,7 +53,13 @@ impl Proxy {
             "https" => (Scheme::Https, 443),
             "socks5h" => (Scheme::Socks5h, 1080),
             "socks5" => (Scheme::Socks5, 1080),
-            _ => return Err("is of no kind that is supported: http://, https://, socks5h:// and socks5:// are".into()),
+            scheme => {
+                // What stands before `://` may be a part of a password, but then it contains a colon.
+                let scheme =
+                    if scheme.contains([':', '@']) { "a scheme".into() } else { format!("the scheme {scheme}://") };
+                let known = "http://, https://, socks5h:// and socks5://";
+                return Err(format!("has {scheme} that is not supported: {known} are"));
+            }
         };
         // In the WHATWG standard, `socks5` is no special scheme, and its hosts are opaque. So the URL is parsed as `ws`.
         let url = Url::parse(&format!("ws://{rest}")).map_err(|error| format!("is not a URL: {error}"))?;
@@ -248,7 +254,10 @@ mod tests {
     #[test]
     fn an_invalid_proxy_is_refused_without_showing_its_password() {
         for (expected, text) in [
-            ("is of no kind that is supported: http://, https://, socks5h:// and socks5:// are", "ftp://me:secret@p:1"),
+            (
+                "has the scheme ftp:// that is not supported: http://, https://, socks5h:// and socks5:// are",
+                "ftp://me:secret@p:1",
+            ),
             ("is not a URL: invalid port number", "http://me:secret@p:99999"),
             ("is not a URL: empty host", ""),
             ("has more than a host and a port", "http://me:secret@p:1/path"),
@@ -300,8 +309,8 @@ mod tests {
             assert_eq!(expected.is_some(), proxies.has_proxy_for(&origin(url)));
         }
         let broken = ProxySource::of_environment(|name| (name == "https_proxy").then(|| "ftp://me:secret@p".into()));
-        let expected = "the value of https_proxy is of no kind that is supported: http://, https://, socks5h:// and \
-                        socks5:// are";
+        let expected = "the value of https_proxy has the scheme ftp:// that is not supported: http://, https://, \
+                        socks5h:// and socks5:// are";
         assert_eq!(Err(expected.to_owned()), broken);
     }
 }

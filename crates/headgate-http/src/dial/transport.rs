@@ -15,6 +15,7 @@ use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::mock_transport::MockTransport;
+use headgate_core::option_rules::Mistake;
 use headgate_core::options::{RequestOptions, TlsMin};
 use headgate_core::origin::{HostName, Origin};
 use headgate_core::origin_set::OriginSet;
@@ -167,19 +168,25 @@ impl TransportConfigs {
     }
 }
 
-fn proxy_source(options: &RequestOptions) -> Result<ProxySource, JobError> {
-    let refused = |why: String| JobError::usage(message!(OptionName::Proxy, ": {why}"));
+/// Returns the mistakes in the options of a transport configuration that can be found without opening a file.
+pub fn mistakes(options: &RequestOptions) -> Vec<Mistake> {
+    let found = [proxy_source(options).err(), server_name_of(options).err(), overrides(options).err()];
+    found.into_iter().flatten().collect()
+}
+
+fn proxy_source(options: &RequestOptions) -> Result<ProxySource, Mistake> {
+    let refused = |why: String| Mistake { option: OptionName::Proxy, message: why.into() };
     match &*options.proxies {
         [] => Ok(ProxySource::None),
-        [only] if only.expose() == ENVIRONMENT => {
-            ProxySource::of_environment(|name| env::var(name).ok()).map_err(refused)
-        }
+        [only] if only.expose() == ENVIRONMENT => ProxySource::of_environment(|name| env::var(name).ok())
+            .map_err(|why| refused(format!("can't be `env`: {why}"))),
         proxies if proxies.iter().any(|proxy| proxy.expose() == ENVIRONMENT) => {
             Err(refused("`env` takes the proxies that the environment names, and no others beside them".into()))
         }
         // The message has a number instead of the URL, which may contain a password.
         proxies => {
-            let number = |index: usize| if proxies.len() > 1 { format!("number {} ", index + 1) } else { "it ".into() };
+            let number =
+                |index: usize| if proxies.len() > 1 { format!("number {} ", index + 1) } else { String::new() };
             let parsed = proxies.iter().enumerate().map(|(index, text)| {
                 Proxy::parse(text.expose()).map_err(|why| refused(format!("{}{why}", number(index))))
             });
@@ -188,34 +195,31 @@ fn proxy_source(options: &RequestOptions) -> Result<ProxySource, JobError> {
     }
 }
 
+fn server_name_of(options: &RequestOptions) -> Result<Option<ServerName<'static>>, Mistake> {
+    let Some(sni) = &options.sni else { return Ok(None) };
+    let named = host_name(sni).ok().and_then(|name| server_name(&name).ok());
+    let refused = || Mistake { option: OptionName::Sni, message: format!("'{sni}' is not the name of a host").into() };
+    named.map(Some).ok_or_else(refused)
+}
+
+fn overrides(options: &RequestOptions) -> Result<Overrides, Mistake> {
+    Overrides::new(&options.resolve).map_err(|why| Mistake { option: OptionName::Resolve, message: why.into() })
+}
+
 impl ComparedOptions {
     fn new(options: &RequestOptions, has_https_proxy: bool) -> Result<Self, JobError> {
         let family = match (options.ipv4, options.ipv6) {
-            (false, false) => None,
             (true, false) => Some(AddressFamily::V4),
             (false, true) => Some(AddressFamily::V6),
-            (true, true) => {
-                return Err(JobError::usage(message!(
-                    OptionName::Ipv4,
-                    " and ",
-                    OptionName::Ipv6,
-                    " exclude each other: leave both out to use addresses of either family"
-                )));
-            }
+            (false, false) | (true, true) => None,
         };
-        let server_name = options.sni.as_ref().map(|sni| {
-            let named = host_name(sni).ok().and_then(|name| server_name(&name).ok());
-            named.ok_or_else(|| JobError::usage(message!(OptionName::Sni.set(&**sni), ": is not the name of a host")))
-        });
-        let overrides = Overrides::new(&options.resolve)
-            .map_err(|why| JobError::usage(message!(OptionName::Resolve, ": {why}")))?;
         Ok(Self {
             tls: TlsOptions::for_hosts(options)?,
             proxy_tls: has_https_proxy.then(|| TlsOptions::for_proxies(options)).transpose()?,
-            server_name: server_name.transpose()?,
+            server_name: server_name_of(options)?,
             http2_prior_knowledge: options.http2_prior_knowledge,
             http2_streams: options.http2_streams,
-            overrides,
+            overrides: overrides(options)?,
             family,
         })
     }
@@ -368,28 +372,24 @@ mod tests {
     #[test]
     fn invalid_options_are_refused_without_showing_a_password() {
         let plain = RequestOptions::default();
-        let kinds = "is of no kind that is supported: http://, https://, socks5h:// and socks5:// are";
+        let kinds = "has the scheme ftp:// that is not supported: http://, https://, socks5h:// and socks5:// are";
         let proxies = |texts: &[&str]| RequestOptions {
             proxies: texts.iter().map(|text| (*text).into()).collect(),
             ..plain.clone()
         };
         for (expected, options) in [
-            (format!("proxy: it {kinds}"), proxies(&["ftp://me:secret@p"])),
-            (format!("proxy: number 2 {kinds}"), proxies(&["http://p", "ftp://me:secret@p"])),
+            (format!("proxy {kinds}"), proxies(&["ftp://me:secret@p"])),
+            (format!("proxy number 2 {kinds}"), proxies(&["http://p", "ftp://me:secret@p"])),
             (
-                "proxy: `env` takes the proxies that the environment names, and no others beside them".into(),
+                "proxy `env` takes the proxies that the environment names, and no others beside them".into(),
                 proxies(&["env", "http://me:secret@p"]),
             ),
-            ("sni=a b: is not the name of a host".into(), RequestOptions { sni: Some("a b".into()), ..plain.clone() }),
+            ("sni 'a b' is not the name of a host".into(), RequestOptions { sni: Some("a b".into()), ..plain.clone() }),
             (
-                "resolve: `a` has no port and no address: it must be host:port:address, such as \
+                "resolve `a` has no port and no address: it must be host:port:address, such as \
                  api.example.com:443:192.0.2.1"
                     .into(),
                 RequestOptions { resolve: vec!["a".into()], ..plain.clone() },
-            ),
-            (
-                "ipv4 and ipv6 exclude each other: leave both out to use addresses of either family".into(),
-                RequestOptions { ipv4: true, ipv6: true, ..plain.clone() },
             ),
         ] {
             assert_eq!(expected, refused(&options));

@@ -27,11 +27,13 @@ pub(super) struct UsedColumns {
 pub(super) struct ColumnNames<'a> {
     options: &'a SourceOptions,
     names: Vec<&'a str>,
+    /// Why columns are missing that were looked for.
+    missing: Vec<Message>,
 }
 
 impl<'a> ColumnNames<'a> {
     pub(super) fn new(options: &'a SourceOptions, names: impl Iterator<Item = &'a str>) -> Self {
-        Self { options, names: names.collect() }
+        Self { options, names: names.collect(), missing: Vec::new() }
     }
 
     fn find(&self, name: &str) -> Result<Option<usize>, JobError> {
@@ -44,10 +46,24 @@ impl<'a> ColumnNames<'a> {
         }
     }
 
-    fn missing(&self, reason: Message) -> JobError {
+    /// Returns the position of a column. If it is missing, `check_missing` reports that, and the position has no meaning.
+    fn find_or_report(&mut self, name: &str, reason: impl FnOnce() -> Message) -> Result<usize, JobError> {
+        let found = self.find(name)?;
+        if found.is_none() {
+            self.missing.push(reason());
+        }
+        Ok(found.unwrap_or_default())
+    }
+
+    /// # Errors
+    /// `Input`: columns are missing; the message has all of them.
+    pub(super) fn check_missing(&mut self) -> Result<(), JobError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
         let named: Vec<&str> = self.names.iter().copied().filter(|name| *name != UNNAMED).collect();
-        let columns = shown(&named);
-        error(self.options, message!(reason, "; {columns}"))
+        let (reasons, columns) = (Message::joined(self.missing.drain(..), "; "), shown(&named));
+        Err(error(self.options, message!(reasons, "; {columns}")))
     }
 }
 
@@ -57,7 +73,7 @@ impl Named for ColumnNames<'_> {
     }
 
     fn position(&mut self, column: &str, option: OptionName) -> Result<usize, JobError> {
-        self.find(column)?.ok_or_else(|| self.missing(message!("there is no column {column:?} for ", option)))
+        self.find_or_report(column, || message!("there is no column {column:?} for ", option))
     }
 }
 
@@ -125,21 +141,18 @@ impl UsedColumns {
         let found: Vec<OfRequest> = unnamed(options, makes_bodies)
             .filter(|(name, _)| names.names.iter().position(|each| each == name).is_some_and(|at| !is_in_template(at)))
             .collect();
-        if !found.is_empty() {
-            return Err(refusal(options, &found));
-        }
         let url = if makes(RequestTemplates::make_urls) {
             None
         } else {
             let name = &options.url_column;
-            Some(names.find(name)?.ok_or_else(|| {
-                names.missing(message!(
+            Some(names.find_or_report(name, || {
+                message!(
                     "there is no column {name:?} with URLs: use ",
                     OptionName::UrlColumn,
                     " to name the one that has them, or ",
                     OptionName::Url,
                     " to make them of others"
-                ))
+                )
             })?)
         };
         let mut column = |name: &Option<String>, option: OptionName| {
@@ -149,11 +162,14 @@ impl UsedColumns {
         let headers = column(&options.headers_column, OptionName::HeadersColumn)?;
         let body = if makes_bodies { None } else { column(&options.body_column, OptionName::BodyColumn)? };
         let cost = column(&options.cost_column, OptionName::CostColumn)?;
-        let kept = keep.iter().map(|name| {
-            let missing = || names.missing(message!("there is no column {name:?} to keep"));
-            names.find(name)?.ok_or_else(missing)
-        });
-        let kept = kept.collect::<Result<_, _>>()?;
+        let kept = keep
+            .iter()
+            .map(|name| names.find_or_report(name, || message!("there is no column {name:?} to keep")))
+            .collect::<Result<_, _>>()?;
+        names.check_missing()?;
+        if !found.is_empty() {
+            return Err(refusal(options, &found));
+        }
         Ok(Self { url, method, headers, body, cost, kept, templates })
     }
 }

@@ -6,7 +6,7 @@
 //! was opened. An edit in the middle that leaves size and ends alone can't be distinguished from a mere touch: a note says
 //! that there may be one. Cost: one `fstat` for each read, and 128 KiB read once more.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -37,9 +37,14 @@ pub(super) struct Opened {
 
 impl Opened {
     /// # Errors
-    /// `Input`: the file can't be opened or read.
+    /// `Input`: the file can't be opened or read, or is Parquet and not a regular file.
     pub(super) fn open(path: &str, form: Form) -> Result<Self, JobError> {
         let opened = || {
+            // Before it is opened: opening a named pipe waits for its writer.
+            if form == Form::Parquet && !fs::metadata(path)?.is_file() {
+                let why = "it is not a regular file, and Parquet is read at several positions: copy it into a file";
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+            }
             let file = File::open(path)?;
             let then = if file.metadata()?.is_file() { Some(OpenedInput::of(&file)?) } else { None };
             let seen = Mutex::new(then.map(|then| then.stamp));

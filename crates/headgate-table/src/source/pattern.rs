@@ -65,7 +65,9 @@ impl Pattern {
     /// # Errors
     /// As [`Pattern::parse`]. `Input`: a template names a column, of which there are none.
     pub(super) fn open(options: &SourceOptions) -> Result<Self, JobError> {
-        let templates = RequestTemplates::new(options, &mut ColumnNames::new(options, std::iter::empty()))?;
+        let mut names = ColumnNames::new(options, std::iter::empty());
+        let templates = RequestTemplates::new(options, &mut names)?;
+        names.check_missing()?;
         Ok(Self { templates, ..Self::parse(&options.input)? })
     }
 

@@ -34,7 +34,9 @@ impl Text {
     ) -> Result<TextRows<Self>, JobError> {
         // FIFOs and the like, which are written while they are read, have no size.
         let live = input.size().bytes.is_none();
-        let templates = RequestTemplates::new(options, &mut ColumnNames::new(options, [COLUMN].into_iter()))?;
+        let mut names = ColumnNames::new(options, [COLUMN].into_iter());
+        let templates = RequestTemplates::new(options, &mut names)?;
+        names.check_missing()?;
         let text = Self { lines: Lines::new(reader, MAX_URL_BYTES), templates, live };
         Ok(TextRows::new(input, text, KeptText::new(&options.input, &[])?))
     }

@@ -78,6 +78,7 @@ mod tests {
     use super::*;
     use crate::limits::{HostConcurrency, Limits, PerHost};
     use crate::row::Row;
+    use crate::schedule::rows_to_cancel::RowsToCancel;
     use crate::schedule::scheduler::Rules;
     use crate::schedule::scheduler::tests::rules;
 
@@ -100,7 +101,9 @@ mod tests {
 
         // One of each host is in flight, and one of `b` waits.
         scheduler.next(now);
-        scheduler.cancel(Vec::new(), |row| row.ordinal > 1, now);
+        for ordinal in 2..10 {
+            scheduler.cancel(Vec::new(), RowsToCancel::One(ordinal), now);
+        }
         while scheduler.next_failing().is_some() {}
         let pausing = Rereading { last_took: Duration::from_secs(1), ended_at: Some(now), ..idle };
         let ends = now + Duration::from_secs(4);

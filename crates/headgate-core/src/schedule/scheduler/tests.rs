@@ -8,6 +8,7 @@ use crate::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
 use crate::limits::{HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
 use crate::redirect_chain::{Earlier, RedirectChain};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
+use crate::schedule::rows_to_cancel::RowsToCancel;
 use crate::schedule::scheduler::finishing::Requeued;
 
 pub(super) fn rules() -> Rules {
@@ -99,7 +100,7 @@ impl Driver {
     }
 
     fn cancel(&mut self, ordinal: u64) -> bool {
-        self.scheduler.cancel(Vec::new(), |row| row.ordinal == ordinal, self.now)
+        self.scheduler.cancel(Vec::new(), RowsToCancel::One(ordinal), self.now)
     }
 
     /// Ends an attempt whose body continues.
@@ -270,7 +271,7 @@ fn a_row_that_is_cancelled_while_it_waits_fails_at_once() {
 fn a_row_that_is_cancelled_in_the_queue_fails_first_though_no_lane_is_free() {
     let mut driver = Driver::new(rules());
     driver.offer(0, "a");
-    driver.scheduler.cancel(vec![Row::new(7, "http://a/")], |_| false, driver.now);
+    driver.scheduler.cancel(vec![Row::new(7, "http://a/")], RowsToCancel::One(7), driver.now);
     assert!(driver.scheduler.is_needed());
     let Some(Decision::Fail(row, failure)) = driver.scheduler.next_failing() else { panic!("it fails") };
     assert_eq!((7, ErrorKind::Cancelled), (row.ordinal, failure.kind));
@@ -288,7 +289,7 @@ fn a_stop_leaves_waiting_and_later_rows_undone_and_its_time_is_never_lengthened(
     assert_eq!((1, None), (started.len(), driver.scheduler.after_stop(1, driver.now)));
     driver.scheduler.stop(at_10, driver.now);
     driver.offer(3, "b");
-    assert!(driver.scheduler.cancel(vec![Row::new(4, "http://a/")], |_| true, driver.now));
+    assert!(driver.scheduler.cancel(vec![Row::new(4, "http://a/")], RowsToCancel::One(4), driver.now));
     assert!(driver.scheduler.is_empty() && driver.scheduler.is_needed());
     for (row, host) in started {
         let attempt = attempt(&row, driver.began, silent(ErrorKind::Timeout));
@@ -307,14 +308,16 @@ fn a_stop_leaves_waiting_and_later_rows_undone_and_its_time_is_never_lengthened(
 }
 
 #[test]
-fn all_rows_that_are_cancelled_fail_wherever_they_wait() {
+fn a_row_that_is_cancelled_fails_wherever_it_waits() {
     let limits = Limits { rate: per_second(Some(1)), ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     (0..6).for_each(|ordinal| driver.offer(ordinal, ["a", "b"][ordinal as usize % 2]));
     let retried = driver.started().pop().expect("one starts");
     assert!(matches!(driver.end(retried, silent(ErrorKind::Timeout), None), RetryDecision::At(_)));
-    let is_cancelled = |row: &Row| row.ordinal != 3;
-    assert!(driver.scheduler.cancel(vec![Row::new(9, "http://a/")], is_cancelled, driver.now));
+    for ordinal in [0, 1, 2, 4, 5] {
+        assert!(driver.cancel(ordinal), "row {ordinal} waits somewhere");
+    }
+    assert!(driver.scheduler.cancel(vec![Row::new(9, "http://a/")], RowsToCancel::One(9), driver.now));
     let failing = std::iter::from_fn(|| match driver.scheduler.next_failing()? {
         Decision::Fail(row, failure) => Some((row.ordinal, failure.kind)),
         _ => None,

@@ -9,6 +9,7 @@ use crate::limits::LimitBy;
 use crate::message::OptionName;
 use crate::row::{Before, Row};
 use crate::schedule::host_queue::{HostQueue, WaitingRow};
+use crate::schedule::rows_to_cancel::RowsToCancel;
 
 impl Scheduler {
     /// Accepts a row that was drawn, or whose attempt was redirected: that one starts before rows that had no attempt yet.
@@ -248,17 +249,22 @@ impl Scheduler {
         }
     }
 
-    /// Fails rows as cancelled: these, which were not sent, and those that wait here and for which `holds` is true. Returns
-    /// whether there are any.
-    pub fn cancel(&mut self, mut rows: Vec<Row>, holds: impl Fn(&Row) -> bool, now: Instant) -> bool {
+    /// Fails rows as cancelled: those that were found elsewhere and not sent, and those that wait here. Returns whether there
+    /// are any.
+    pub fn cancel(&mut self, mut rows: Vec<Row>, cancelled: RowsToCancel, now: Instant) -> bool {
         if self.is_stopped() {
             // They are left undone, as are all rows that wait.
             return !rows.is_empty();
         }
         let from_elsewhere = rows.len();
-        rows.extend(self.addresses.remove(&holds));
+        if !cancelled.is_all_of(&rows) {
+            rows.extend(self.addresses.remove(cancelled));
+        }
         for index in self.hosts.indices() {
-            let removed = self.hosts.get(index).map(|host| host.remove(&holds)).unwrap_or_default();
+            if cancelled.is_all_of(&rows) {
+                break;
+            }
+            let removed = self.hosts.get(index).map(|host| host.remove(cancelled)).unwrap_or_default();
             if !removed.is_empty() {
                 rows.extend(removed);
                 self.settle(index, now);
