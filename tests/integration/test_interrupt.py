@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.results import table
-from support.run import HEADGATE, headgate, LONGEST_S, serving, started, stats, wait_for_requests
+from support.run import HEADGATE, LONGEST_S, headgate, serving, started, stats, wait_for_requests
 
 READER_GONE = r"stopped: the reader of standard output has gone; [\d,]+ rows were done, and no more will be\n"
 
@@ -54,13 +54,15 @@ def open_silently(pipe: Path) -> int:
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])
-@pytest.mark.parametrize("verb", ["header", "authority"])
+@pytest.mark.parametrize("opened", ["input", "authority"])
 def test_a_start_that_waits_for_a_pipe_is_interrupted(
-    verb: str, code: int, number: signal.Signals, tmp_path: Path
+    opened: str, code: int, number: signal.Signals, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "rows.csv"
     os.mkfifo(pipe)
-    flags = {"header": [pipe], "authority": ["http://127.0.0.1:1/[1-2]", "--cacert", pipe]}[verb]
+    of_input: list[str | Path] = [pipe]
+    of_authority: list[str | Path] = ["http://127.0.0.1:1/[1-2]", "--cacert", pipe]
+    flags = of_input if opened == "input" else of_authority
     with started("fetch", *flags, "-o", tmp_path / "out") as process:
         writer = open_silently(pipe)
         process.send_signal(number)

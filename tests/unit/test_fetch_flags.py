@@ -70,7 +70,7 @@ def test_input_and_output_are_enough() -> None:
         ({"tls_min": "1.3", "sni": "other.example"}, ["--tls-min", "1.3", "--sni", "other.example"]),
         ({"http1_1": True}, ["--http1.1"]),
         ({"http2_prior_knowledge": True, "http2_streams": 5}, ["--http2-prior-knowledge", "--http2-streams", "5"]),
-        ({"proxy": ("http://a:1", "env")}, ["-x", "http://a:1", "--proxy", "env"]),
+        ({"proxy": ("http://a:1", "socks5h://b")}, ["-x", "http://a:1", "--proxy", "socks5h://b"]),
         ({"resolve": ("a:80:1.2.3.4", "*:443:[::1]")}, ["--resolve", "a:80:1.2.3.4", "--resolve", "*:443:[::1]"]),
         ({"ipv4": True}, ["-4"]),
         ({"ipv6": True}, ["-6"]),
@@ -265,6 +265,18 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ("unknown flag --max-time: curl's --max-time is --timeout-s here", ["--max-time", "3"]),
         ("unknown flag --timeout: wget's and aria2's --timeout is --timeout-s here", ["--timeout=3"]),
         ("unknown flag -m3: curl's -m is --timeout-s here; oha's -m is -X here", ["-m3"]),
+        (
+            "--proxy has the scheme ftp:// that is not supported: http://, https://, socks5h:// and socks5:// are",
+            ["--proxy", "ftp://me:secret@p"],
+        ),
+        (
+            (
+                "--resolve `a` has no port and no address: it must be host:port:address, such as"
+                " api.example.com:443:192.0.2.1"
+            ),
+            ["--resolve", "a"],
+        ),
+        ("--sni 'a b' is not the name of a host", ["--sni", "a b"]),
         ("INPUT a URL can't be combined with others: only files can", ["http://host/[1-9]"]),
         ("INPUT - can't be combined with others: only files can", ["-q", "-"]),
         ("INPUT must not have an empty path", ["more.txt", ""]),

@@ -115,6 +115,12 @@ def test_a_run_that_stopped_itself_says_how_to_resume() -> None:
     )
 
 
+def place_job(output: Path) -> None:
+    """Creates what shows that a directory contains a job."""
+    (output / "_headgate").mkdir()
+    (output / "_headgate" / "job.json").touch()
+
+
 def test_a_run_that_was_stopped_says_how_to_resume(tmp_path: Path) -> None:
     stopped = lines(interrupted=True, job=RESUMED)
     assert "stopped early: 100,000 rows in 3.3 s" == stopped[0]
@@ -126,6 +132,7 @@ def test_a_run_that_was_stopped_says_how_to_resume(tmp_path: Path) -> None:
         first[-1],
     )
     full = {"kind": "output", "message": "disk full"}
+    place_job(tmp_path)
     assert [
         f"what was committed before the failure is safe in {tmp_path}: 160,000 of 200,000 rows",
         "when the cause of the failure is gone, run the same command again to resume",
@@ -252,8 +259,7 @@ def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
 
 def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(tmp_path: Path) -> None:
     full = {"kind": "output", "message": "disk full"}
-    (tmp_path / "_headgate").mkdir()
-    (tmp_path / "_headgate" / "job.json").touch()
+    place_job(tmp_path)
     assert (
         f"what was committed before the failure is safe in {tmp_path}" == lines(failure=full, output=str(tmp_path))[-1]
     )

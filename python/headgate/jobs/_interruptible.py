@@ -1,4 +1,4 @@
-"""Calls of the engine that can block for ever, in a thread of their own: Python handles signals in the main thread alone.
+"""Calls of the engine that can block for ever, in a thread of their own: the main thread alone handles signals.
 
 The start of a job opens files, and one of these may be a named pipe that nobody writes to.
 """
@@ -36,19 +36,28 @@ def interruptible(
     calling = _Calling(call, discard)
     thread = threading.Thread(target=calling.run, name="headgate-start", daemon=True)
     thread.start()
-    signalled: float | None = None
     try:
-        while thread.is_alive():
-            thread.join(POLL_S)
-            if received is None or received.first is None or not thread.is_alive():
-                continue
-            signalled = signalled or time.monotonic()
-            if received.count > 1 or time.monotonic() - signalled > _GRACE_S:
-                raise NotStarted(received.first)
+        _wait(thread, received)
     except BaseException:
         calling.abandon()
         raise
     return calling.result()
+
+
+def _wait(thread: threading.Thread, received: Signals | None) -> None:
+    """Waits for the end of a thread, or for signals.
+
+    Raises:
+        NotStarted: As `interruptible`.
+    """
+    signalled: float | None = None
+    while thread.is_alive():
+        thread.join(POLL_S)
+        if received is None or received.first is None or not thread.is_alive():
+            continue
+        signalled = signalled or time.monotonic()
+        if received.count > 1 or time.monotonic() - signalled > _GRACE_S:
+            raise NotStarted(received.first)
 
 
 class _Calling(Generic[_T]):
