@@ -11,6 +11,7 @@ HeadgateError
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
   Interrupted                     Ctrl-C, after all results have been written
+    NotStarted                    a signal before the job had started
 """
 
 from typing import TYPE_CHECKING

@@ -162,7 +162,7 @@ def accept(**options: Any) -> None:
         ("allow_port 'http' is no port", {"allow_port": ("443", "http")}),
         ("allow_port '0' is no port", {"allow_port": ("0",)}),
         ("tls_min must be one of 1.2, 1.3, not '1.1'", {"tls_min": "1.1"}),
-        ("sni is empty", {"sni": ""}),
+        ("sni '' is not the name of a host", {"sni": ""}),
     ],
 )
 def test_each_mistake_is_named(expected: str, changes: dict[str, Any]) -> None:

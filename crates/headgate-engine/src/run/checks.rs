@@ -143,12 +143,10 @@ impl Mistakes {
         let texts = [
             (OptionName::Url, source.url.as_slice()),
             (OptionName::SaveTo, source.save_to.as_slice()),
-            (OptionName::Sni, request.sni.as_slice()),
             (OptionName::Interface, request.interface.as_slice()),
             (OptionName::Select, &selection.select),
             (OptionName::DataUrlencode, &source.templates.data_urlencode),
             (OptionName::Form, &source.templates.form),
-            (OptionName::Resolve, &request.resolve),
         ];
         for (option, texts) in texts {
             self.add_if(texts.iter().any(String::is_empty), option, "is empty");
