@@ -201,7 +201,7 @@ def _location(summary: Summary) -> Iterator[str]:
         if _contains_job(summary.output):
             yield f"what was committed before the failure is safe in {summary.output}{rows}"
         else:
-            yield f"{summary.output} no longer contains the job: what was committed was moved or deleted with it"
+            yield f"{summary.output} no longer contains this job: restore what was moved or deleted to resume it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield (
             "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to fetch"

@@ -32,7 +32,7 @@ impl StoredSettings {
     /// # Errors
     /// `Output`: a newer headgate has written the settings, or the directory can't be written to.
     pub(super) fn read(files: ControlFiles, run: &RunOptions, fresh: bool) -> Result<Self, JobError> {
-        let unusable = |error| JobError::output(format!("what was set of the job can't be changed: {}", cause(&error)));
+        let unusable = |error| JobError::output(format!("the stored settings can't be changed: {}", cause(&error)));
         if fresh {
             files.remove().map_err(unusable)?;
         }
@@ -72,7 +72,7 @@ fn is_named(run: &RunOptions, name: &str) -> bool {
 /// Returns the note on options that were set in an earlier run, if there are any.
 fn note(control: &Control) -> Option<Message> {
     let set: Vec<Message> = control.options().map(|(option, text)| option.set(text).into()).collect();
-    let paused = control.paused.then(|| "the job is paused, until headgate unpause".into());
+    let paused = control.paused.then(|| "an earlier run left the job paused: headgate unpause continues it".into());
     let set =
         (!set.is_empty()).then(|| message!("set while the job ran, and still in force: ", Message::joined(set, ", ")));
     let notes: Vec<Message> = set.into_iter().chain(paused).collect();
