@@ -133,7 +133,7 @@ class Interrupted(KeyboardInterrupt):
     (True, False)
 
     Attributes:
-        summary: The figures of the job.
+        summary: The figures of the job; `None` if it had not started.
     """
 
     def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
@@ -149,7 +149,7 @@ class NotStarted(Interrupted):
     """
 
     def __init__(self, number: int) -> None:
-        super().__init__("interrupted while the files of the job were opened: nothing was sent")
+        super().__init__("interrupted before the job had started")
         self.signal = number
 
 

@@ -300,7 +300,7 @@ def test_a_plan_shows_requests_as_they_would_be_sent(tmp_path: Path) -> None:
 
 def test_all_columns_that_are_missing_are_refused_with_those_there_are(tmp_path: Path) -> None:
     source = written("csv", tmp_path, {"row": [0], "text": ["a"]})
-    arguments = ["--url", "http://h/{id}", "--body-column", "b", "--keep", "row,nr"]
+    arguments = ["--url", "http://h/{id}?also={id}", "--body-column", "b", "--keep", "row,nr"]
     done = headgate("fetch", source, "-o", tmp_path / "out", *arguments, check=2)
     missing = '"id" for --url; there is no column "b" for --body-column; there is no column "nr" to keep'
     assert [f'{source}: there is no column {missing}; the columns are "row", "text"'] == done.errors()

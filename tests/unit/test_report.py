@@ -269,7 +269,7 @@ def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(t
 def test_nothing_is_called_safe_in_a_directory_that_is_gone_or_replaced(tmp_path: Path) -> None:
     for output in (str(tmp_path / "gone"), str(tmp_path)):
         failed = lines(failure={"kind": "output", "message": "renamed"}, job=RESUMED, output=output)
-        assert f"{output} no longer contains this job: restore what was moved or deleted to resume it" == failed[-1]
+        assert f"the job can't be found in {output} now: restore the directory to resume it" == failed[-1]
 
 
 def test_the_cost_of_a_request_is_shown_if_there_are_enough() -> None:

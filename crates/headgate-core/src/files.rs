@@ -125,17 +125,16 @@ impl Directory {
 
     /// Returns the path of this directory, or of the pinned one, if it no longer leads to the directory that is open: an open
     /// directory can be renamed.
-    pub fn find_moved(&self) -> Option<PathBuf> {
-        let is_same = |now: rustix::io::Result<Stat>, opened: rustix::io::Result<Stat>| match (now, opened) {
-            (Ok(now), Ok(opened)) => (now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino),
-            _ => false,
-        };
-        if !is_same(rustix::fs::stat(&*self.path), fstat(&self.handle)) {
-            return Some(self.path.to_path_buf());
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn find_moved(&self) -> io::Result<Option<PathBuf>> {
+        if !is_same(rustix::fs::stat(&*self.path), &self.stat()?)? {
+            return Ok(Some(self.path.to_path_buf()));
         }
-        let (name, handle) = self.pinned.as_ref()?;
+        let Some((name, handle)) = &self.pinned else { return Ok(None) };
         let now = statat(&self.handle, *name, AtFlags::SYMLINK_NOFOLLOW);
-        (!is_same(now, fstat(handle))).then(|| self.path.join(name))
+        Ok((!is_same(now, &fstat(handle)?)?).then(|| self.path.join(name)))
     }
 
     /// Opens a regular file to read it.
@@ -394,6 +393,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = openat(CWD, path, FILE.difference(OFlags::NOFOLLOW), Mode::empty())?;
     check_regular(&fstat(&file)?)?;
     Ok(file.into())
+}
+
+/// Returns whether a path leads to the directory that is open.
+fn is_same(now: rustix::io::Result<Stat>, opened: &Stat) -> io::Result<bool> {
+    match now {
+        Ok(now) => Ok((now.st_dev, now.st_ino) == (opened.st_dev, opened.st_ino)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns whether the error may mean that the file system has no hard links, or none between two directories. File systems

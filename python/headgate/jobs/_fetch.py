@@ -61,10 +61,10 @@ def fetch(
         JobStopped: The job stopped itself (`stop_when_failed`, `network_down_after_s`); `summary` has the figures so
             far.
         Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
-            `summary` has the figures; the same call resumes the job. A second Ctrl-C ends it without waiting. SIGTERM
-            stops the job in the same manner and then ends the process, as it does without headgate, unless the program
-            handles it. Signals reach only the main thread: a call in another thread is stopped when Ctrl-C has ended
-            the main thread, and when the program ends.
+            `summary` has the figures (`None` if the job had not started); the same call resumes the job. A second
+            Ctrl-C ends it without waiting. SIGTERM stops the job in the same manner and then ends the process, as it
+            does without headgate, unless the program handles it. Signals reach only the main thread: a call in another
+            thread is stopped when Ctrl-C has ended the main thread, and when the program ends.
         RuntimeError: This thread runs an event loop, which `fetch` would block: use `headgate.start`. In a notebook,
             whose cells may block, it is allowed.
     """

@@ -1,6 +1,6 @@
 """Calls of the engine that can block for ever, in a thread of their own: the main thread alone handles signals.
 
-The start of a job opens files, and one of these may be a named pipe that nobody writes to.
+The start of a job opens files, and one of these may be a named pipe without a writer.
 """
 
 import threading

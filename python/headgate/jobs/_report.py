@@ -188,8 +188,11 @@ def _resume(summary: Summary) -> str:
 
 
 def _contains_job(output: str) -> bool:
-    """Returns whether the job is still in its directory, which another process may have moved or replaced."""
-    return Path(output, "_headgate", "job.json").is_file()
+    """Returns whether the job is found in its directory, which may have been moved, replaced or made unreadable."""
+    try:
+        return Path(output, "_headgate", "job.json").is_file()
+    except OSError:
+        return False
 
 
 def _location(summary: Summary) -> Iterator[str]:
@@ -201,7 +204,7 @@ def _location(summary: Summary) -> Iterator[str]:
         if _contains_job(summary.output):
             yield f"what was committed before the failure is safe in {summary.output}{rows}"
         else:
-            yield f"{summary.output} no longer contains this job: restore what was moved or deleted to resume it"
+            yield f"the job can't be found in {summary.output} now: restore the directory to resume it"
     elif not (summary.rows or (summary.job is not None and summary.job.done)):
         yield (
             "no row has ended, and nothing was written" if _stopped_early(summary) else "there were no rows to fetch"

@@ -10,7 +10,7 @@ use crate::row::Row;
 pub enum RowsToCancel {
     /// The row with this ordinal.
     One(u64),
-    /// All rows whose caller waits no more.
+    /// All rows whose caller has stopped waiting.
     Unwanted,
 }
 

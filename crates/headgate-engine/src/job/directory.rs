@@ -189,7 +189,7 @@ impl JobDirectory {
 
     /// Writes a commit, and applies it: completely or not at all, even if the machine stops in between.
     pub(super) fn commit(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
-        if let Some(moved) = self.storage.directory().find_moved() {
+        if let Some(moved) = self.storage.directory().find_moved().map_err(|error| self.unusable(&error))? {
             let shown = moved.display();
             return Err(JobError::output(format!(
                 "{shown} was renamed or replaced while the job ran: move it back, and run the same command again"

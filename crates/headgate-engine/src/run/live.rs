@@ -157,23 +157,24 @@ impl LiveRun {
         let _ = files.reply(sequence, refused.as_ref());
         drop(state);
         if refused.is_some() {
-            let with_this_change = self.apply_change(change)?;
+            let applied = self.apply_change(change);
+            let current = self.lock().control.clone();
             let _ = files.change(|control| {
                 if control.sequence == sequence {
-                    control.restore(with_this_change);
+                    control.restore(current);
                 }
             });
+            applied?;
         }
         Ok(())
     }
 
-    /// Applies a change to the current settings, and returns the result.
-    fn apply_change(&self, change: &SettingsChange) -> Result<Control, JobError> {
+    /// Applies a change to the current settings.
+    fn apply_change(&self, change: &SettingsChange) -> Result<(), JobError> {
         let mut state = self.lock();
         let mut control = state.control.clone();
         control.apply(change);
-        self.apply(&mut state, control)?;
-        Ok(state.control.clone())
+        self.apply(&mut state, control)
     }
 
     /// Applies the settings that were written to the directory since the last poll, if the next poll is due.

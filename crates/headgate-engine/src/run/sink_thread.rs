@@ -121,7 +121,7 @@ impl Drop for Stopping {
         self.thread.outcomes.close();
         self.thread.scheduler.close();
         // A retry that is stopped is not finished, though its job was finished before it began.
-        let is_over = self.all_is_written && !self.thread.scheduler.is_interrupted();
+        let is_over = self.all_is_written && !self.thread.scheduler.is_stopped();
         self.thread
             .live
             .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));

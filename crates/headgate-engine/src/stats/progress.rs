@@ -69,6 +69,7 @@ mod tests {
             // Still skipping.
             (Some(0.5), None, progress(bytes(500), 900, 0)),
             (Some(0.0), None, progress(bytes(0), 0, 0)),
+            (Some(1.0), None, progress(bytes(1000), 0, 100)),
             (None, None, progress(SourceSize::default(), 0, 200)),
         ] {
             assert_eq!((fraction, time_left_s), (progress.fraction(), progress.time_left_s()), "{progress:?}");

@@ -1,15 +1,19 @@
 //! Settings of a running job, changed by several callers at the same time.
 
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use headgate_core::limits::StopWhenFailed;
 use headgate_core::live::Settings;
 use headgate_engine::set::ChangeResult;
 use headgate_engine::status::status;
-use headgate_engine::{SettingsChange, set};
+use headgate_engine::{RetryOptions, Run, SettingsChange, set};
 
 use crate::endings::Fifo;
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, Rig};
+use crate::scripted::{Scripted, read_head};
 
 fn setting(name: &str, value: u64) -> Settings {
     [(name.to_owned(), value.to_string())].into()
@@ -57,4 +61,33 @@ fn a_setting_that_the_run_refuses_is_removed_and_takes_no_other_with_it() {
     let expected = [("burst", 7), ("retries", 100)].map(|(name, value)| (name.to_owned(), value.to_string()));
     assert_eq!(Settings::from(expected), stored);
     fifo.close().finish(&job);
+}
+
+#[test]
+fn a_retry_that_stops_itself_keeps_the_settings_of_its_job() {
+    let gate = Arc::new(Mutex::new(()));
+    let passes = gate.clone();
+    let server = Scripted::start(move |mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            drop(passes.lock().unwrap());
+            if stream.write_all(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n").is_err() {
+                break;
+            }
+        }
+    });
+    let mut rig = Rig::new(server.url("/[1-20]")).one_by_one();
+    rig.options.run.retrying.retries = 0;
+    let job = rig.start();
+    assert!(job.wait(PATIENCE));
+    assert_eq!(20, job.summary().failed);
+    drop(job);
+    let mut options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+    options.job.run.stop_when_failed = StopWhenFailed::Count(3);
+    let closed = gate.lock().unwrap();
+    let retry = Run::retry(options).expect("it starts");
+    retry.set(setting("burst", 7)).unwrap();
+    drop(closed);
+    assert!(retry.wait(PATIENCE));
+    assert!(retry.summary().stopped_by.is_some());
+    assert_eq!(setting("burst", 7), status(&rig.path("out")).unwrap().settings.set);
 }

@@ -258,6 +258,7 @@ mod tests {
                 "has the scheme ftp:// that is not supported: http://, https://, socks5h:// and socks5:// are",
                 "ftp://me:secret@p:1",
             ),
+            ("has a scheme that is not supported: http://, https://, socks5h:// and socks5:// are", "me:sec://ret@p:1"),
             ("is not a URL: invalid port number", "http://me:secret@p:99999"),
             ("is not a URL: empty host", ""),
             ("has more than a host and a port", "http://me:secret@p:1/path"),

@@ -50,7 +50,11 @@ impl<'a> ColumnNames<'a> {
     fn find_or_report(&mut self, name: &str, reason: impl FnOnce() -> Message) -> Result<usize, JobError> {
         let found = self.find(name)?;
         if found.is_none() {
-            self.missing.push(reason());
+            let reason = reason();
+            // A template may name a column several times.
+            if !self.missing.contains(&reason) {
+                self.missing.push(reason);
+            }
         }
         Ok(found.unwrap_or_default())
     }
