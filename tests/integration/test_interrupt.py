@@ -42,13 +42,13 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     assert "stopped early" in stderr
 
 
-def open_silently(pipe: Path) -> int:
+def open_for_writing(pipe: Path) -> int:
     """Opens a named pipe for writing once a reader opens it, and returns the descriptor."""
     deadline = time.monotonic() + LONGEST_S
     while time.monotonic() < deadline:
         try:
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # nobody reads it yet
+        except OSError:  # the job has not opened it yet
             time.sleep(0.01)
     raise TimeoutError(pipe)
 
@@ -64,7 +64,7 @@ def test_a_start_that_waits_for_a_pipe_is_interrupted(
     of_authority: list[str | Path] = ["http://127.0.0.1:1/[1-2]", "--cacert", pipe]
     flags = of_input if opened == "input" else of_authority
     with started("fetch", *flags, "-o", tmp_path / "out") as process:
-        writer = open_silently(pipe)
+        writer = open_for_writing(pipe)
         process.send_signal(number)
         _, stderr = process.communicate(timeout=LONGEST_S)
         os.close(writer)
@@ -90,7 +90,7 @@ sys.stdin.read()
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        writer = open_silently(pipe)
+        writer = open_for_writing(pipe)
         process.send_signal(signal.SIGINT)
         assert process.stdout.readline() == "None\n"
         os.write(writer, b"url\nhttp://127.0.0.1:1/\n")
