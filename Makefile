@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/pip install --quiet
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE \
 	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
 
-# three at a time on two cores, because half of the time they wait; whoever is done takes over from the others
+# three at a time on two cores, because half of the time they wait; a worker that is done takes over from another one
 PYTEST_AT_ONCE := --numprocesses 3 --dist worksteal
 # those from outside that need no server
 QUICK_TESTS := --test source --test sink

@@ -1,4 +1,4 @@
-"""Measures tables in memory: `headgate.map_batches` and `fetch_many(...).batches()`, compared with `headgate fetch`.
+"""Measures tables in memory: `map_batches` and `fetch_many(...).to_arrow_batches()`, compared with `headgate fetch`.
 
 Prints rows a second of each, and their ratio to a fetch that keeps nothing, which is the engine's own rate. headgate
 has one core, and the server another. Exit code 1: a response was wrong.
@@ -48,7 +48,9 @@ def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int)
 
     def into_parquet() -> None:
         out = place / "out"
-        headgate.fetch(f"{server}/[1-{rows}]", out, fresh=True, concurrency=concurrency, threads=1, progress=False)
+        headgate.fetch(
+            f"{server}/[1-{rows}]", out, if_exists="overwrite", concurrency=concurrency, threads=1, progress=False
+        )
 
     def from_memory() -> None:
         found = 0
@@ -61,7 +63,7 @@ def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int)
     def from_a_generator() -> None:
         urls = (f"{server}/{number}" for number in range(rows))
         with headgate.Client(concurrency=concurrency, threads=1) as client:
-            if sum(batch.num_rows for batch in client.fetch_many(urls).batches()) != rows:
+            if sum(batch.num_rows for batch in client.fetch_many(urls).to_arrow_batches()) != rows:
                 sys.exit("a result is missing")
 
     ways: dict[str, Callable[[], None]] = {

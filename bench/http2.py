@@ -121,23 +121,23 @@ def _measured(
         server_cpu_s = processes.cpu_s(pid) - before
         found = json.loads(summary.read_text()) if summary.exists() else {}
     if client == "headgate":
-        answered, seconds = found.get("answered", 0), found.get("elapsed_s", ended.wall_s)
+        succeeded, seconds = found.get("succeeded", 0), found.get("elapsed_s", ended.wall_s)
     else:
         figures = re.search(r"finished in ([\d.]+)(m?s)", ended.stdout)
         succeeded = re.search(r"(\d+) succeeded", ended.stdout)
         seconds = float(figures[1]) / (1000 if figures[2] == "ms" else 1) if figures else ended.wall_s
-        answered = int(succeeded[1]) if succeeded else 0
+        succeeded = int(succeeded[1]) if succeeded else 0
     made = Made(
         client=client,
         connections=connections,
         streams=streams,
         tls=url.startswith("https:"),
-        requests_per_s=answered / seconds,
+        requests_per_s=succeeded / seconds,
         cpu_us=ended.cpu_s / requests * 1e6,
         server_cpu_us=server_cpu_s / requests * 1e6,
         client_busy=ended.cpu_s / ended.wall_s,
         server_busy=server_cpu_s / ended.wall_s,
-        wrong="" if answered == requests and ended.code == 0 else f"{client}: {answered:,} of {requests:,} answered",
+        wrong="" if succeeded == requests and ended.code == 0 else f"{client}: {succeeded:,} of {requests:,} succeeded",
     )
     print(
         f"{client:9} {connections:3} x {streams:<4} {'TLS' if made.tls else 'plain':6} "
@@ -202,11 +202,11 @@ def _holding(protocol: str) -> Iterator[str]:
 def _peak(arguments: argparse.Namespace, protocol: str, in_flight: int) -> int:
     with _holding(protocol) as url:
         flags = ["--http2-prior-knowledge"] if protocol == "HTTP/2" else []
-        fixed = ["--format", "none", "--threads", "1", "-q", "-k", "--retries", "0", "--timeout-s", "300"]
+        fixed = ["--format", "none", "--threads", "1", "-q", "-k", "--retries", "0", "--timeout", "300"]
         argv = [str(arguments.headgate), "fetch", f"{url}/[1-{in_flight}]", "-c", str(in_flight), *flags, *fixed]
         ended = processes.run(argv, core=0, longest_s=_LONGEST_S)
     if ended.code != 0:
-        raise ServerError(f"not all of {in_flight:,} requests were answered: {ended.stderr.strip()}")
+        raise ServerError(f"not all of {in_flight:,} requests succeeded: {ended.stderr.strip()}")
     print(f"{protocol:9} {in_flight:7,} in flight: {ended.peak_rss_bytes / 1e6:8.1f} MB", file=sys.stderr)
     return ended.peak_rss_bytes
 

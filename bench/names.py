@@ -60,7 +60,17 @@ def _fetch(program: Path, servers: Servers, hosts: Callable[[int], str], rows: i
     with tempfile.TemporaryDirectory(prefix="headgate-bench-names-") as directory:
         urls, summary = Path(directory, "urls.txt"), Path(directory, "summary.json")
         urls.write_text("".join(f"http://{hosts(row)}:{servers.port}/\n" for row in range(rows)))
-        flags = ["--format", "none", "-q", "--summary", str(summary), "-c", str(concurrency), "--dns", servers.names]
+        flags = [
+            "--format",
+            "none",
+            "-q",
+            "--summary",
+            str(summary),
+            "-c",
+            str(concurrency),
+            "--dns-server",
+            servers.names,
+        ]
         subprocess.run([program, "fetch", urls, *flags], check=False, timeout=_LONGEST_S)
         found: dict[str, Any] = json.loads(summary.read_text())
     print(
@@ -89,7 +99,7 @@ def _many(arguments: argparse.Namespace) -> Finding:
         wrong += [
             f"{run['failed']:,} of {run['rows']:,} rows failed: {run['errors']}"
             for run in (plain, named)
-            if run["answered"] != arguments.rows
+            if run["succeeded"] != arguments.rows
         ]
         rates.append(named["requests_per_s"])
         shares.append(named["requests_per_s"] / plain["requests_per_s"])
@@ -112,15 +122,15 @@ def _dead(arguments: argparse.Namespace) -> Finding:
         found = _fetch(arguments.headgate, servers, host, _DEAD_ROWS, _DEAD_CONCURRENCY)
     dead = _DEAD_ROWS // _DEAD_EVERY
     wrong = []
-    if (found["answered"], found["errors"]) != (_DEAD_ROWS - dead, {"resolve": dead}):
-        wrong.append(f"{found['answered']:,} answered, {found['errors']}")
-    if found["bound_by"]["kind"] != "names":
-        wrong.append(found["bound_by"]["text"])
+    if (found["succeeded"], found["errors"]) != (_DEAD_ROWS - dead, {"dns": dead}):
+        wrong.append(f"{found['succeeded']:,} succeeded, {found['errors']}")
+    if found["bottleneck"]["kind"] != "dns":
+        wrong.append(found["bottleneck"]["text"])
     text = (
-        f"{found['answered']:,} answered, {found['errors']} failed, in {found['elapsed_s']:.1f} s; "
-        f"{found['bound_by']['text']}."
+        f"{found['succeeded']:,} succeeded, {found['errors']} failed, in {found['elapsed_s']:.1f} s; "
+        f"{found['bottleneck']['text']}."
     )
-    title = f"{_DEAD_ROWS:,} names, {dead:,} of them never answered, {_DEAD_CONCURRENCY:,} in flight"
+    title = f"{_DEAD_ROWS:,} names, {dead:,} of them never succeeded, {_DEAD_CONCURRENCY:,} in flight"
     return Finding(title=title, targets=[], text=text, raw=[found], wrong=wrong)
 
 

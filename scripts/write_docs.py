@@ -13,6 +13,7 @@ from typing import Final
 
 from headgate import _native
 from headgate.cli import _exit_codes, _option_flags
+from headgate.cli._groups import GROUPS
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._options import ENTRIES, FETCH, RETRY, SECTIONS
 
@@ -67,7 +68,7 @@ _TYPES: Final = {
     "switch": "bool",
     "whole": "int",
     "size": "int",
-    "seconds": "float",
+    "seconds": "float | timedelta",
     "text": "str",
     "path": "StrPath",
     "data": "str | bytes",
@@ -84,7 +85,8 @@ _TYPES: Final = {
     "limit_per_host": "int | str | Mapping[str, int | str]",
     "rate_per_host": "str | Mapping[str, str]",
     "share": "str | int",
-    **dict.fromkeys(["list", "names", "texts", "columns", "kinds"], "str | Iterable[str]"),
+    "kinds": "str | Iterable[str | int]",
+    **dict.fromkeys(["list", "names", "texts", "columns"], "str | Iterable[str]"),
 }
 
 
@@ -94,6 +96,7 @@ def keywords() -> str:
         '"""The types of the options that the engine has, for type checkers: written by `make docs`."""',
         "",
         "from collections.abc import Iterable, Mapping",
+        "from datetime import timedelta",
         "from typing import Literal, TypedDict",
         "",
         "from headgate.jobs._option_entry import Headers, Json, Selection, Statuses, StrPath",
@@ -118,8 +121,8 @@ def _listed(flags: Iterable[str]) -> str:
     return fill(f"{', '.join(others)} and {last}.", width=_WIDTH, break_on_hyphens=False)
 
 
-def _exit_codes_table() -> str:
-    return _table(["exit code", ""], ([str(code), meaning] for code, meaning in _exit_codes.MEANINGS.items()))
+def _exit_codes_table(meanings: Mapping[int, str]) -> str:
+    return _table(["exit code", ""], ([str(code), meaning] for code, meaning in meanings.items()))
 
 
 def _error_kinds() -> str:
@@ -132,10 +135,11 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> str:
 
 
 TABLES: Final[Mapping[str, Callable[[], str]]] = {
-    **{f"{group} options": partial(_options, group) for group in ("input", *_option_flags.WORK_GROUPS, "output")},
+    **{f"{group} options": partial(_options, group) for group in GROUPS if _option_flags.typed(FETCH, group)},
     "options of a job": _job_options,
     "options of a retry": _retry_options,
-    "exit codes": _exit_codes_table,
+    "exit codes": partial(_exit_codes_table, _exit_codes.MEANINGS),
+    "exit codes of status": partial(_exit_codes_table, _exit_codes.STATUS_MEANINGS),
     "kinds of errors": _error_kinds,
 }
 

@@ -74,7 +74,7 @@ class Sample:
     """The counts of a server at a time."""
 
     time_s: float
-    answered: int
+    succeeded: int
     refused: int
     in_progress: int
 
@@ -107,8 +107,17 @@ def _watched(
     """Runs the client for a time, changes the capacity at each of these times, and interrupts the client."""
     flags = ["--delay", str(case.delay_s), "--capacity", str(steps[0][1]), *(["--refuse"] if case.refuses else [])]
     with client.server(*flags) as server:
-        typed = [str(client.program), "fetch", f"{server.url}/[1-{_ROWS}]", "--format", "none", "-q", "--grace-s", "0"]
-        typed += ["-c", str(case.most_in_flight), "--concurrency-per-host", setting, "--stop-when-failed", "never"]
+        typed = [
+            str(client.program),
+            "fetch",
+            f"{server.url}/[1-{_ROWS}]",
+            "--format",
+            "none",
+            "-q",
+            "--shutdown-timeout",
+            "0",
+        ]
+        typed += ["-c", str(case.most_in_flight), "--concurrency-per-host", setting, "--max-failures", "never"]
         with processes.pinned(client.cores.client):
             process = subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         with servers.terminated_at_end(process):
@@ -133,7 +142,7 @@ def _sampled(
         samples.append(
             Sample(
                 time_s=now_s,
-                answered=of_status.get("200", 0),
+                succeeded=of_status.get("200", 0),
                 refused=of_status.get("503", 0),
                 in_progress=seen["requests_in_progress"],
             )
@@ -148,10 +157,10 @@ def steady(samples: Sequence[Sample]) -> dict[str, float]:
     if len(late) < 2:  # noqa: PLR2004 - a time needs two ends
         return {"answers_per_s": 0.0, "refused": 0.0, "in_progress": 0.0}
     first, last = late[0], late[-1]
-    answered, refused = last.answered - first.answered, last.refused - first.refused
+    succeeded, refused = last.succeeded - first.succeeded, last.refused - first.refused
     return {
-        "answers_per_s": answered / (last.time_s - first.time_s),
-        "refused": refused / max(1, answered + refused),
+        "answers_per_s": succeeded / (last.time_s - first.time_s),
+        "refused": refused / max(1, succeeded + refused),
         "in_progress": sum(sample.in_progress for sample in late) / len(late),
     }
 
@@ -166,7 +175,7 @@ def back_after(
         end = next((sample for sample in samples[index:] if sample.time_s >= start.time_s + window_s), None)
         if end is None or end.time_s > until_s:
             return math.inf
-        if (end.answered - start.answered) / (end.time_s - start.time_s) >= wanted_per_s:
+        if (end.succeeded - start.succeeded) / (end.time_s - start.time_s) >= wanted_per_s:
             return end.time_s - begun_s
     return math.inf
 

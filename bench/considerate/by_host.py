@@ -54,23 +54,23 @@ def _in_order(order: str, lines: Sequence[str]) -> Sequence[str]:
 def finding(found: dict[str, Fetched], *, rows: int, shortest_s: float) -> Finding:
     """Returns the cost of the order."""
     wrong = [
-        f"{order}: {fetched.wrong or f'{fetched.answered:,} of {rows:,} rows answered'}"
+        f"{order}: {fetched.wrong or f'{fetched.succeeded:,} of {rows:,} rows succeeded'}"
         for order, fetched in found.items()
-        if fetched.wrong or fetched.answered != rows
+        if fetched.wrong or fetched.succeeded != rows
     ]
     ratio = None if wrong else found["sorted"].elapsed_s / found["shuffled"].elapsed_s
     targets = [
         tables.at_most("time, sorted / shuffled", ratio, _MOST_RATIO, "times", form=".2f"),
         tables.at_most("peak memory, sorted", tables.mb(found["sorted"].peak_rss_bytes), _MOST_MB, "MB"),
     ]
-    head = ["order", "seconds", "/ shortest", "peak MB", "bound by"]
+    head = ["order", "seconds", "/ shortest", "peak MB", "bottleneck"]
     lines = [
         [
             order,
             f"{fetched.elapsed_s:.1f}",
             f"{fetched.elapsed_s / shortest_s:.2f}",
             f"{tables.mb(fetched.peak_rss_bytes):.0f}",
-            fetched.bound_by,
+            fetched.bottleneck,
         ]
         for order, fetched in found.items()
     ]

@@ -21,8 +21,8 @@ LIMITS: Final = (
     *("--rate", "100000000/s"),
     *("--rate-per-host", "100000000/s"),
     *("--concurrency-per-host", "100000"),
-    *("--rate-cost", "1000000000/s", "--cost-of", "body-bytes"),
-    *("--retries", "3", "--deadline-s", "3600"),
+    *("--cost-rate", "1000000000/s", "--cost-estimate", "body-bytes"),
+    *("--retries", "3", "--total-timeout", "3600"),
 )
 """Limits that never have an effect."""
 _COLUMNS: Final = (

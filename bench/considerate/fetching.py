@@ -48,20 +48,20 @@ class Fetched:
     Attributes:
         wall_s: The wall time with its start and its end.
         elapsed_s: The time without them, by its own clock.
-        answered: Rows that succeeded.
+        succeeded: Rows that succeeded.
         failed: Rows that failed.
         errors: Failed rows by error kind.
-        bound_by: The bottleneck.
+        bottleneck: The bottleneck.
         wrong: Why it does not count; empty if it does.
     """
 
     wall_s: float
     elapsed_s: float
     peak_rss_bytes: int
-    answered: int = 0
+    succeeded: int = 0
     failed: int = 0
     errors: dict[str, int]
-    bound_by: str = ""
+    bottleneck: str = ""
     wrong: str = ""
 
 
@@ -90,9 +90,9 @@ def fetch(
         wall_s=ended.wall_s,
         elapsed_s=said.get("elapsed_s", ended.wall_s),
         peak_rss_bytes=ended.peak_rss_bytes,
-        answered=said.get("answered", 0),
+        succeeded=said.get("succeeded", 0),
         failed=said.get("failed", 0),
         errors=said.get("errors", {}),
-        bound_by=said.get("bound_by", {}).get("text", ""),
+        bottleneck=said.get("bottleneck", {}).get("text", ""),
         wrong=wrong,
     )

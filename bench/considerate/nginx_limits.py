@@ -119,7 +119,7 @@ def finding(runs: Sequence[Ran]) -> Finding:
             run.asked,
             f"{run.fetched.elapsed_s:.1f}",
             ", ".join(f"{count:,} times {status}" for status, count in sorted(run.statuses.items())),
-            f"{run.fetched.answered:,} answered, {run.fetched.failed:,} failed",
+            f"{run.fetched.succeeded:,} answered, {run.fetched.failed:,} failed",
         ]
         for run in runs
     ]

@@ -24,11 +24,11 @@ _TOKENS: Final = (10, 50)
 _SERVER: Final = (
     *("--delay", str(DELAY_S)),
     *("--api-rate", f"{PER_S}/s", "--api-concurrency", str(AT_ONCE), "--api-tokens", f"{TOKENS_PER_MIN}/m"),
-    *("--api-burst", str(BURST_S), "--api-fail-first", "5%"),
+    *("--api-burst", str(round(BURST_S * PER_S)), "--api-fail-first", "5%"),
 )
 _CLIENT: Final = (
     *("--rate", f"{PER_S}/s", "--concurrency-per-host", str(AT_ONCE)),
-    *("--rate-cost", f"{TOKENS_PER_MIN}/m", "--cost-column", "tokens"),
+    *("--cost-rate", f"{TOKENS_PER_MIN}/m", "--cost-column", "tokens"),
     *("--idempotency-key", "-H", "Content-Type: application/json"),
 )
 _MOST_RATIO: Final = 1.1
@@ -76,10 +76,10 @@ def shortest_s(tokens: Sequence[int], failed: Sequence[int]) -> float:
 def finding(fetched: Fetched, limits: Mapping[str, int], shortest: float) -> Finding:
     """Returns the time, the refusals, and whether each row succeeded."""
     refused = sum(limits.get(f"api_{cause}", 0) for cause in ("rate", "concurrency", "tokens"))
-    requests = ROWS + limits.get("api_failed_first", 0) + limits.get("api_repeated_after_answer", 0) + refused
+    requests = ROWS + limits.get("api_failed_first", 0) + limits.get("api_retried_after_response", 0) + refused
     wrong = [fetched.wrong] if fetched.wrong else []
-    if fetched.answered != ROWS:
-        wrong.append(f"{fetched.answered:,} of {ROWS:,} rows answered: {fetched.errors}")
+    if fetched.succeeded != ROWS:
+        wrong.append(f"{fetched.succeeded:,} of {ROWS:,} rows succeeded: {fetched.errors}")
     targets = [
         tables.at_most("time / shortest", fetched.elapsed_s / shortest, _MOST_RATIO, "times", form=".3f"),
         tables.at_most("requests refused", refused / requests, _MOST_REFUSED, "of all", form=".4f"),
@@ -87,5 +87,5 @@ def finding(fetched: Fetched, limits: Mapping[str, int], shortest: float) -> Fin
     raw: list[dict[str, Any]] = [{"elapsed_s": fetched.elapsed_s, "shortest_s": shortest, "limits": dict(limits)}]
     lines = [["seconds", f"{fetched.elapsed_s:.2f}"], ["shortest", f"{shortest:.2f}"]]
     lines += [[name, f"{count:,}"] for name, count in limits.items()]
-    text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bound_by}"
+    text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bottleneck}"
     return Finding(title="An API that is sold", targets=targets, text=text, raw=raw, wrong=wrong)

@@ -27,9 +27,9 @@ _IN_FLIGHT: Final = 256
 _ON_ITS_WAY_S: Final = 0.1
 _CLIENT: Final = (
     *("-c", str(_IN_FLIGHT), "--concurrency-per-host", str(PER_HOST)),
-    *("--host-down-after-s", str(DOWN_AFTER_S), "--connect-timeout-s", str(_CONNECT_S)),
+    *("--host-down-after", str(DOWN_AFTER_S), "--connect-timeout", str(_CONNECT_S)),
 )
-_REFUSING: Final = ("--api-rate", f"{BURST}/{PAUSE_S:g}s", "--api-burst", str(PAUSE_S), "--api-per-host")
+_REFUSING: Final = ("--api-rate", f"{BURST}/{PAUSE_S:g}s", "--api-burst", str(BURST), "--api-per-host")
 _MOST_RATIO: Final = 1.10
 _LEAST_HEALTHY: Final = 0.95
 _LONGEST_S: Final = 180.0
@@ -137,8 +137,8 @@ def finding(alone: Ran, together: Ran) -> Finding:
     dead = DEAD.hosts * DEAD.rows
     rows = sum(kind.hosts * kind.rows for kind in KINDS)
     wrong = [ran.fetched.wrong for ran in (alone, together) if ran.fetched.wrong]
-    if (fetched.answered, fetched.failed) != (rows - dead, dead):
-        wrong.append(f"{fetched.answered:,} answered and {fetched.failed:,} failed, not {rows - dead:,} and {dead:,}")
+    if (fetched.succeeded, fetched.failed) != (rows - dead, dead):
+        wrong.append(f"{fetched.succeeded:,} succeeded and {fetched.failed:,} failed, not {rows - dead:,} and {dead:,}")
     by_host: dict[str, list[Entry]] = {}
     for entry in together.refusing:
         by_host.setdefault(entry.host, []).append(entry)
@@ -157,13 +157,13 @@ def finding(alone: Ran, together: Ran) -> Finding:
         ["the same alone", f"{_took_s(alone.healthy):.1f}"],
         ["slow hosts, first to last", f"{_took_s(together.slow):.1f}"],
         ["refusing hosts, first to last", f"{_took_s(together.refusing):.1f}"],
-        ["answered 429", f"{refused:,} of {len(together.refusing):,}"],
+        ["succeeded 429", f"{refused:,} of {len(together.refusing):,}"],
         ["errors", ", ".join(f"{count:,} {kind}" for kind, count in fetched.errors.items())],
     ]
     raw: list[dict[str, Any]] = [
         {"elapsed_s": fetched.elapsed_s, "shortest_s": shortest_s, "early": early, "refused": refused}
     ]
-    text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bound_by}"
+    text = f"{_NOTE}\n\n{tables.table(['', ''], lines)}\n\n{fetched.bottleneck}"
     return Finding(title="Hosts in trouble", targets=targets, text=text, raw=raw, wrong=wrong)
 
 

@@ -49,13 +49,13 @@ def _job(rows: int, form: str, chance: random.Random, *, kills: int) -> Story:
     with serving() as server, tempfile.TemporaryDirectory(prefix="headgate-bench-") as scratch:
         expected = mixture(server, rows, seed=chance.randrange(2**32))
         out = Path(scratch, "results")
-        flags = ["--format", form, "-c", str(_CONCURRENCY), "--commit-every-s", str(_COMMIT_EVERY_S)]
+        flags = ["--format", form, "-c", str(_CONCURRENCY), "--commit-interval", str(_COMMIT_EVERY_S)]
         job = Job(
             arguments=["fetch", write_urls(Path(scratch, "urls.txt"), expected), "-o", out, *flags],
             directory=out,
             expected=expected,
             concurrency=_CONCURRENCY,
-            commit_every_s=_COMMIT_EVERY_S,
+            commit_interval=_COMMIT_EVERY_S,
             seconds=rows / _ROWS_PER_S,
         )
         with watching(server) as watched:

@@ -82,7 +82,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
 def _round(form: str, rows: int, source: str, out: Path, server: Watched) -> tuple[Opened, str]:
     command: list[str | Path] = ["fetch", source, "-o", out, "-c", "8", "-q"]
     before = server.settled_requests()
-    with started(*command, "--commit-every-s", "0.05") as process:
+    with started(*command, "--commit-interval", "0.05") as process:
         new_s = _first_request(server, before)
         commits.wait_for(1, out, process)
         process.send_signal(signal.SIGINT)

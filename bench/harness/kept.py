@@ -46,6 +46,9 @@ def keep(name: str, kept: Kept, text: str, results: Path = RESULTS) -> None:
 def read(path: Path) -> Kept:
     """Reads a `.jsonl`. Fields that a record does not have were empty."""
     head, *records = map(json.loads, path.read_text().splitlines())
+    for record in records:
+        if "bound_by" in record:  # its name in older results
+            record["bottleneck"] = record.pop("bound_by")
     return Kept(about=head["about"], wrong=head["wrong"], records=records)
 
 

@@ -68,7 +68,7 @@ def _read(question: str, directory: Path) -> list[int]:
     import pyarrow.compute as pc  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    columns = ["row", "status", "body", "body_bytes", "started_at", "elapsed_us"]
+    columns = ["row", "status", "body", "received_bytes", "started_at", "elapsed_us"]
     wanted = columns[:4] if question == "totals" else columns[4:]
     parts = [pq.read_table(part, columns=wanted) for part in sorted(directory.glob("*.parquet"))]
     if not parts:
@@ -77,8 +77,8 @@ def _read(question: str, directory: Path) -> list[int]:
     if question == "delays":
         return [round(elapsed / 1e6) for elapsed in table.sort_by("started_at")["elapsed_us"].to_pylist()]
     body_bytes = pc.sum(pc.binary_length(table["body"])).as_py()
-    if body_bytes != pc.sum(table["body_bytes"]).as_py():
-        raise SystemExit("the column body_bytes does not say how long the bodies are")
+    if body_bytes != pc.sum(table["received_bytes"]).as_py():
+        raise SystemExit("the column received_bytes does not say how long the bodies are")
     with_status_200 = pc.sum(pc.equal(table["status"], 200)).as_py()
     return [table.num_rows, pc.count_distinct(table["row"]).as_py(), with_status_200, body_bytes]
 

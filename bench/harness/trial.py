@@ -42,7 +42,7 @@ class Trial:
         server_requests: The requests that the server counted.
         server_connections: The connections that the server counted.
         server_cpu_s: The CPU time of the server during `wall_s`.
-        bound_by: The bottleneck, from the client's summary.
+        bottleneck: The bottleneck, from the client's summary.
         ideal_s: In the scenario `original`: the shortest possible time.
         cell: In the scenario `requests`: the kind of requests, and how many are in flight.
         wrong: Why this trial does not count; empty if it does.
@@ -62,7 +62,7 @@ class Trial:
     server_connections: int
     server_cpu_s: float
     user_cpu_s: float | None = None
-    bound_by: str = ""
+    bottleneck: str = ""
     ideal_s: float | None = None
     cell: str = ""
     wrong: str = ""
@@ -114,8 +114,8 @@ def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scra
         round=plan.round,
         client=rival.name,
         concurrency=plan.concurrency,
-        requests=claim.answered,
-        requests_per_s=claim.answered / claim.elapsed_s if claim.elapsed_s else 0.0,
+        requests=claim.succeeded,
+        requests_per_s=claim.succeeded / claim.elapsed_s if claim.elapsed_s else 0.0,
         elapsed_s=claim.elapsed_s,
         wall_s=ended.wall_s,
         cpu_s=ended.cpu_s,
@@ -124,7 +124,7 @@ def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scra
         server_requests=seen,
         server_connections=after.connections - before.connections,
         server_cpu_s=server_cpu_s,
-        bound_by=claim.bound_by,
+        bottleneck=claim.bottleneck,
         cell=plan.cell,
         wrong="; ".join(mistakes(plan, claim, exact=rival.exact, seen=seen, wall_s=ended.wall_s)),
     )
@@ -133,26 +133,26 @@ def attempt(plan: Plan, rival: Rival, server: servers.Server, cores: Cores, scra
 def _claim(rival: Rival, load: Load, ended: processes.Ended) -> Claim:
     if ended.code != 0:
         end = f"killed by signal {-ended.code}" if ended.code < 0 else f"exit code {ended.code}"
-        return Claim(answered=0, elapsed_s=0.0, complaints=(f"{end}: {ended.stderr[-_TAIL:].strip()}",))
+        return Claim(succeeded=0, elapsed_s=0.0, complaints=(f"{end}: {ended.stderr[-_TAIL:].strip()}",))
     try:
         return rival.claim(load, ended.stdout)
     except (KeyError, IndexError, OSError, json.JSONDecodeError) as error:
-        return Claim(answered=0, elapsed_s=0.0, complaints=(f"its report cannot be read: {error!r}",))
+        return Claim(succeeded=0, elapsed_s=0.0, complaints=(f"its report cannot be read: {error!r}",))
 
 
 def mistakes(plan: Plan, claim: Claim, *, exact: bool, seen: int, wall_s: float) -> list[str]:
     """Returns what is wrong with a claim, by the plan and the requests that the server has `seen`."""
     found = list(claim.complaints)
-    if not claim.answered:
-        found.append("nothing was answered")
-    if exact and claim.answered != plan.requests:
-        found.append(f"{claim.answered:,} of {plan.requests:,} requests were answered")
+    if not claim.succeeded:
+        found.append("nothing succeeded")
+    if exact and claim.succeeded != plan.requests:
+        found.append(f"{claim.succeeded:,} of {plan.requests:,} requests succeeded")
     # A client that is stopped by the clock does not count requests in flight.
     unfinished = 0 if exact else plan.concurrency
-    if not claim.answered <= seen <= claim.answered + unfinished:
-        found.append(f"the server saw {seen:,} requests, the client counts {claim.answered:,}")
-    if claim.body_bytes is not None and claim.body_bytes != claim.answered * plan.body_bytes:
-        found.append(f"{claim.body_bytes:,} bytes of bodies, not {claim.answered * plan.body_bytes:,}")
+    if not claim.succeeded <= seen <= claim.succeeded + unfinished:
+        found.append(f"the server saw {seen:,} requests, the client counts {claim.succeeded:,}")
+    if claim.body_bytes is not None and claim.body_bytes != claim.succeeded * plan.body_bytes:
+        found.append(f"{claim.body_bytes:,} bytes of bodies, not {claim.succeeded * plan.body_bytes:,}")
     if claim.elapsed_s > wall_s:
         found.append(f"{claim.elapsed_s:.2f} s by its own clock, but it ran for {wall_s:.2f} s")
     return found

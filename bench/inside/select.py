@@ -28,7 +28,7 @@ paths, for which the whole answer becomes a tree (`{SEARCHED}`). Bodies and head
 
 def _flags(paths: Sequence[str]) -> tuple[str, ...]:
     selections = (*paths, "type=header:content-type")
-    return (*(flag for selection in selections for flag in ("--select", selection)), "--require", "answer,tokens")
+    return (*(flag for selection in selections for flag in ("--extract", selection)), "--require", "answer,tokens")
 
 
 def measure(arguments: argparse.Namespace) -> Finding:

@@ -29,18 +29,18 @@ class Claim:
     """The figures that a client reports.
 
     Attributes:
-        answered: Responses with status 200.
+        succeeded: Responses with status 200.
         elapsed_s: The time by its own clock, without its start and its end.
         body_bytes: The size of all bodies; `None` if the client doesn't report it.
         complaints: The errors that it reports.
-        bound_by: The bottleneck; empty if the client doesn't report it.
+        bottleneck: The bottleneck; empty if the client doesn't report it.
     """
 
-    answered: int
+    succeeded: int
     elapsed_s: float
     body_bytes: int | None = None
     complaints: tuple[str, ...] = ()
-    bound_by: str = ""
+    bottleneck: str = ""
 
 
 class Rival(Protocol):

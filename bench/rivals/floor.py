@@ -33,4 +33,4 @@ class Floor:
     def claim(self, _load: Load, stdout: str) -> Claim:
         """Reads its line of JSON; the command fails if a response differed from the first."""
         report = json.loads(stdout)
-        return Claim(answered=report["requests"], elapsed_s=report["elapsed_s"], body_bytes=report["body_bytes"])
+        return Claim(succeeded=report["requests"], elapsed_s=report["elapsed_s"], body_bytes=report["body_bytes"])

@@ -62,23 +62,23 @@ class Headgate:
     def claim(self, load: Load, _stdout: str) -> Claim:
         """Reads its summary, and checks the results that it has written."""
         summary = json.loads(_summary(load).read_text())
-        answered = summary["statuses"].get("200", 0)
+        succeeded = summary["statuses"].get("200", 0)
         complaints = [f"{count:,} times {kind}" for kind, count in summary["errors"].items()]
-        if (summary["rows"], summary["answered"]) != (answered, answered):
+        if (summary["rows"], summary["succeeded"]) != (succeeded, succeeded):
             complaints.append(
-                f"{summary['rows']:,} rows, {summary['answered']:,} answered, {answered:,} with status 200"
+                f"{summary['rows']:,} rows, {summary['succeeded']:,} succeeded, {succeeded:,} with status 200"
             )
         if self.format == "parquet":
             kept = read_back.totals(results(load))
-            expected = read_back.Totals(answered, answered, answered, summary["bytes_received"])
+            expected = read_back.Totals(succeeded, succeeded, succeeded, summary["received_bytes"])
             if kept != expected:
                 complaints.append(f"the parts hold {kept}, not {expected}")
         return Claim(
-            answered=answered,
+            succeeded=succeeded,
             elapsed_s=summary["elapsed_s"],
-            body_bytes=summary["bytes_received"],
+            body_bytes=summary["received_bytes"],
             complaints=tuple(complaints),
-            bound_by=summary["bound_by"]["text"],
+            bottleneck=summary["bottleneck"]["text"],
         )
 
     def _source(self, load: Load) -> str:

@@ -39,7 +39,7 @@ class Oha:
         statuses: dict[str, int] = report["statusCodeDistribution"]
         errors = report["errorDistribution"] | {status: n for status, n in statuses.items() if status != OK}
         return Claim(
-            answered=statuses.get(OK, 0),
+            succeeded=statuses.get(OK, 0),
             elapsed_s=report["summary"]["total"],
             body_bytes=report["summary"]["totalData"],
             complaints=tuple(f"{count:,} times {error}" for error, count in errors.items()),

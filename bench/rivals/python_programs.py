@@ -51,7 +51,7 @@ class PythonProgram:
         report = json.loads(stdout)
         statuses: dict[str, int] = report["statuses"]
         return Claim(
-            answered=statuses.pop("200", 0),
+            succeeded=statuses.pop("200", 0),
             elapsed_s=report["elapsed_s"],
             body_bytes=report["body_bytes"],
             complaints=tuple(f"{count:,} times status {status}" for status, count in statuses.items()),

@@ -38,7 +38,7 @@ class Wrk:
         """Reads the last line, which its script prints."""
         report = json.loads(stdout.splitlines()[-1])
         return Claim(
-            answered=report["requests"] - report["errors"]["status"],
+            succeeded=report["requests"] - report["errors"]["status"],
             elapsed_s=report["elapsed_us"] / 1e6,
             complaints=tuple(f"{count:,} errors of {kind}" for kind, count in report["errors"].items() if count),
         )

@@ -69,7 +69,7 @@ def finding(trials: Sequence[Trial]) -> Finding:
     """Returns a row for each client."""
     ours = [trial for trial in right(trials) if trial.ideal_s]
     over = tables.median(100 * (trial.elapsed_s / (trial.ideal_s or 1) - 1) for trial in ours)
-    named = [trial for trial in ours if trial.bound_by.startswith("bound by concurrency")]
+    named = [trial for trial in ours if trial.bottleneck.startswith("bottleneck: concurrency")]
     targets = [
         tables.at_most("time above the ideal", over, 3, "%"),
         tables.at_most("memory", max((tables.mb(trial.peak_rss_bytes) for trial in ours), default=None), 80, "MB"),
@@ -88,7 +88,7 @@ def finding(trials: Sequence[Trial]) -> Finding:
     parts = [
         text,
         tables.table(head, [_row(name, [trial for trial in trials if trial.client == name]) for name in names]),
-        *sorted({f"> {trial.bound_by}" for trial in ours}),
+        *sorted({f"> {trial.bottleneck}" for trial in ours}),
     ]
     return findings.of_trials(_TITLE, targets, "\n\n".join(parts), trials)
 

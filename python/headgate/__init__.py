@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         JobStopped as JobStopped,
         OutputError as OutputError,
         StrayCancellation as StrayCancellation,
-        TooManyErrors as TooManyErrors,
+        TooManyFailures as TooManyFailures,
         UsageError as UsageError,
     )
     from headgate._native import __version__ as __version__
@@ -46,22 +46,34 @@ if TYPE_CHECKING:
         ConnectionClosed as ConnectionClosed,
         ConnectTimeout as ConnectTimeout,
         DecodeError as DecodeError,
+        DnsError as DnsError,
         DuplicateName as DuplicateName,
         HostDown as HostDown,
         InvalidRequest as InvalidRequest,
         ProtocolError as ProtocolError,
         ProxyError as ProxyError,
+        ReadTimeout as ReadTimeout,
         RedirectLoop as RedirectLoop,
         RequestCancelled as RequestCancelled,
         RequestError as RequestError,
         RequestTimeout as RequestTimeout,
-        ResolveError as ResolveError,
         TlsError as TlsError,
         TooManyRedirects as TooManyRedirects,
-        UnexpectedAnswer as UnexpectedAnswer,
+        TotalTimeout as TotalTimeout,
+        UnexpectedResponse as UnexpectedResponse,
     )
     from headgate.client._fetch_many import AsyncFetchMany as AsyncFetchMany, FetchMany as FetchMany
     from headgate.client._flow import QueueFull as QueueFull
+    from headgate.client._functions import (
+        delete as delete,
+        get as get,
+        head as head,
+        options as options,
+        patch as patch,
+        post as post,
+        put as put,
+        request as request,
+    )
     from headgate.client._headers import Headers as Headers
     from headgate.client._request import Request as Request
     from headgate.client._response import (
@@ -100,7 +112,7 @@ if TYPE_CHECKING:
 _NAMES_IN = {
     "_errors": (
         "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError "
-        "StrayCancellation TooManyErrors UsageError"
+        "StrayCancellation TooManyFailures UsageError"
     ),
     "_native": "__version__",
     "_summary": "JobFigures Snapshot Summary",
@@ -109,12 +121,13 @@ _NAMES_IN = {
     "client._client": "AsyncClient Client",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "
-        "ConnectionClosed DecodeError DuplicateName HostDown InvalidRequest ProtocolError ProxyError "
-        "RedirectLoop RequestCancelled RequestError RequestTimeout ResolveError TlsError TooManyRedirects "
-        "UnexpectedAnswer"
+        "ConnectionClosed DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError ProxyError "
+        "ReadTimeout RedirectLoop RequestCancelled RequestError RequestTimeout TlsError TooManyRedirects "
+        "TotalTimeout UnexpectedResponse"
     ),
     "client._fetch_many": "AsyncFetchMany FetchMany",
     "client._flow": "QueueFull",
+    "client._functions": "delete get head options patch post put request",
     "client._headers": "Headers",
     "client._request": "Request",
     "client._response": "Outcome Redirect Response StatusError",

@@ -4,6 +4,7 @@ A rule raises `TypeError` or `ValueError` with a requirement; the caller adds th
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from inspect import iscoroutine
 from math import log10
 from typing import Any, Final
@@ -11,7 +12,7 @@ from typing import Any, Final
 Check = Callable[[Any], None]
 
 SECONDS: Final = "a number of seconds"
-LONE_SURROGATE: Final = "holds a lone surrogate, which UTF-8 can't encode"
+LONE_SURROGATE: Final = "contains a lone surrogate, which UTF-8 can't encode"
 
 _SHOWN_BELOW: Final = 10**24
 """Larger whole numbers are shown approximately, because Python refuses to convert very long ones to text."""
@@ -77,6 +78,11 @@ def number(is_right: Callable[[float], bool], words: str, *, kind: str = "a numb
             raise ValueError(f"must be {words}, not {figure(value)}")
 
     return rule
+
+
+def seconds_of(value: Any) -> Any:  # noqa: ANN401 - what is no duration is refused later
+    """Returns the seconds of a `timedelta`, and other values as they are."""
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def text(value: object) -> None:

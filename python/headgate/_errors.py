@@ -1,12 +1,13 @@
-"""The errors of a whole job or map. An error of a single request is a row of the results, not an exception.
+"""The errors of a whole job or map. In a job, an error of a single request is a row of the results, not an exception.
 
 HeadgateError
+  RequestError                       a call of a client failed: `headgate.client._errors` has the classes below it
   UsageError         (ValueError)    an option is wrong, or more than this machine can do
   InputError         (ValueError)    the input can't be read, or not to its end
   OutputError        (OSError)       the results can't be written, or their directory is in use
   InternalError      (RuntimeError)  a bug in headgate: please report it
   JobStopped         (RuntimeError)  a job stopped itself: too many rows failed, or the network was down
-  TooManyErrors      (RuntimeError)  more items of a map failed than `max_errors` allows
+  TooManyFailures    (RuntimeError)  more items of a map failed than `max_failures` allows
   StrayCancellation  (RuntimeError)  a call or a source was cancelled, and the task that takes results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
 KeyboardInterrupt
@@ -36,6 +37,14 @@ class HeadgateError(Exception):
         summary: The figures of the job, whose results were written; `None` if it never started.
     """
 
+    __module__ = "headgate"
+
+    def __init_subclass__(cls) -> None:
+        """Gives classes of this package their public names, which tracebacks show."""
+        super().__init_subclass__()
+        if cls.__module__.startswith("headgate."):
+            cls.__module__ = "headgate"
+
     def __init__(self, message: str | Message, *, summary: "Summary | None" = None) -> None:
         self.pieces: Message = message_of(message) if isinstance(message, str) else message
         self.summary = summary
@@ -47,7 +56,7 @@ class UsageError(HeadgateError, ValueError):
 
     >>> headgate.Client(concurrency=0)
     Traceback (most recent call last):
-    headgate._errors.UsageError: concurrency must be ...
+    headgate.UsageError: concurrency must be ...
     """
 
 
@@ -56,7 +65,7 @@ class InputError(HeadgateError, ValueError):
 
     >>> headgate.fetch("missing.csv", "results")
     Traceback (most recent call last):
-    headgate._errors.InputError: ...missing.csv...
+    headgate.InputError: ...missing.csv...
     """
 
 
@@ -65,7 +74,7 @@ class OutputError(HeadgateError, OSError):
 
     >>> headgate.Job.open("missing")
     Traceback (most recent call last):
-    headgate._errors.OutputError: ...missing...
+    headgate.OutputError: ...missing...
     """
 
 
@@ -80,25 +89,25 @@ class InternalError(HeadgateError, RuntimeError):
 class JobStopped(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in words
     """A job stopped itself: too many rows failed, or the network was down. All rows that have ended are written.
 
-    The options `stop_when_failed` and `network_down_after_s` define when. Once the cause is gone, the same call
+    The options `max_failures` and `network_down_after` define when. Once the cause is gone, the same call
     continues with the rows that were not started, and `Job.retry` retries those that failed.
 
     >>> try:
-    ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, stop_when_failed="50%")
+    ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, max_failures="50%")
     ... except headgate.JobStopped as error:
     ...     print(error.summary.failed > 0)
     True
     """
 
 
-class TooManyErrors(HeadgateError, RuntimeError):  # noqa: N818 - as above
-    """More items of an `amap` failed than its `max_errors` allows; the last error is its `__cause__`.
+class TooManyFailures(HeadgateError, RuntimeError):  # noqa: N818 - as above
+    """More items of an `amap` failed than its `max_failures` allows; the last error is its `__cause__`.
 
     >>> async def divide(number):
     ...     return 1 / number
-    >>> [result async for result in headgate.amap(divide, [0, 0], limit=1, errors="skip", max_errors=1)]
+    >>> [result async for result in headgate.amap(divide, [0, 0], limit=1, errors="skip", max_failures=1)]
     Traceback (most recent call last):
-    headgate._errors.TooManyErrors: ...
+    headgate.TooManyFailures: ...
     """
 
 
@@ -114,7 +123,7 @@ class StrayCancellation(HeadgateError, RuntimeError):  # noqa: N818 - what happe
     ...     raise asyncio.CancelledError
     >>> [result async for result in headgate.amap(cancel, [1], limit=1)]
     Traceback (most recent call last):
-    headgate._errors.StrayCancellation: ...
+    headgate.StrayCancellation: ...
     """
 
 
@@ -135,6 +144,8 @@ class Interrupted(KeyboardInterrupt):
     Attributes:
         summary: The figures of the job; `None` if it had not started.
     """
+
+    __module__ = "headgate"
 
     def __init__(self, message: str, *, summary: "Summary | None" = None) -> None:
         super().__init__(message)

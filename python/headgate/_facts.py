@@ -14,7 +14,7 @@ _MAX_NAMED: Final = 5
 
 
 def rows_by_outcome(  # noqa: PLR0913 - three figures, and keywords
-    answered: int,
+    succeeded: int,
     failed: int,
     errors: Mapping[str, int],
     *,
@@ -23,7 +23,7 @@ def rows_by_outcome(  # noqa: PLR0913 - three figures, and keywords
     reasons: Mapping[str, str] | None = None,
 ) -> Iterator[Fact]:
     """Yields rows that succeeded, rows that failed, and a line for each error kind, with a reason if one is known."""
-    yield "answered", _with(_format.count(answered), statuses)
+    yield "succeeded", _with(_format.count(succeeded), statuses)
     yield f"failed{again}", _format.count(failed)
     for kind, number in by_frequency(errors):
         yield f"{_INDENT}{kind}", _with(_format.count(number), (reasons or {}).get(kind, ""))

@@ -34,5 +34,5 @@ def spelled(message: Message, spell: Spell) -> str:
 
 
 def as_keyword(mention: Mention) -> str:
-    """Returns the option as a keyword of Python: `timeout_s`, `fresh=True`, `format='ndjson'`."""
+    """Returns the option as a keyword of Python: `timeout`, `if_exists='overwrite'`, `format='ndjson'`."""
     return mention.option if mention.value is None else f"{mention.option}={mention.value!r}"

@@ -27,6 +27,7 @@ from headgate._headgate import (
     mistakes_in_retry as mistakes_in_retry,
     mistakes_in_settings as mistakes_in_settings,
     option_entries as option_entries,
+    parse_seconds as parse_seconds,
     plan as plan,
     preview as preview,
 )

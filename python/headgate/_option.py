@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from headgate._checks import Check, check, one_of
-from headgate._nearest import nearest
+from headgate._foreign import hint
 
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K")
@@ -96,16 +96,14 @@ class OptionSet(Generic[K]):
 
     Attributes:
         entries: The entries by name, in order.
+        of: The function, as messages name it.
     """
 
     def __init__(self, kind: type[K], *, of: str, options: Mapping[str, Option] | None = None) -> None:
-        """Reads the entries of a `TypedDict`; `of` is the function, as messages name it.
-
-        `options` are those that are not annotated there.
-        """
+        """Reads the entries of a `TypedDict`; `options` are those that are not annotated there."""
         hints = get_type_hints(get_origin(kind) or kind, include_extras=True)
         self.entries: dict[str, Entry] = {name: _entry(name, hint, options or {}) for name, hint in hints.items()}
-        self._of = of
+        self.of = of
         self._defaults = {
             name: entry.option.default for name, entry in self.entries.items() if entry.option.default is not REQUIRED
         }
@@ -136,11 +134,9 @@ class OptionSet(Generic[K]):
     def _raise_wrong_names(self, options: Mapping[str, object]) -> None:
         for name in options:
             if name not in self.entries:
-                hint = nearest(name, self.entries)
-                question = f": did you mean {hint}?" if hint else ""
-                raise TypeError(f"{self._of}() got an unexpected keyword argument {name!r}{question}")
+                raise TypeError(f"{self.of}() got an unexpected keyword argument {name!r}{hint(name, self.entries)}")
         missing = " and ".join(repr(name) for name in self.entries if name not in options)
-        raise TypeError(f"{self._of}() is missing a keyword argument: {missing}")
+        raise TypeError(f"{self.of}() is missing a keyword argument: {missing}")
 
     def shown_by(self, function: F) -> F:
         """Replaces `**options` in the signature and in the docstring of a function by its options."""

@@ -15,13 +15,13 @@ MIN_STALL_S: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BoundBy:
+class Bottleneck:
     """The bottleneck of a job.
 
     Attributes:
-        kind: A word for programs: `concurrency`, `machine`, `input`, `window`, `output`, `decoding`, `memory`,
-            `names`, `streams`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`, `refusing`, `retries`,
-            `paused`, `failures` or `nothing`
+        kind: A word for programs: `concurrency`, `machine`, `input`, `read_ahead`, `output`, `decoding`, `memory`,
+            `dns`, `connecting`, `streams`, `files`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`,
+            `circuit_breaker`, `network`, `retries`, `paused`, `failures` or `nothing`.
         text: A sentence for users, with figures and the option that can help.
     """
 
@@ -81,14 +81,14 @@ class JobFigures:
     """The figures of a resumable job, over all of its runs.
 
     >>> job = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").job
-    >>> job.done, job.answered, job.failed, job.finished
+    >>> job.done, job.succeeded, job.failed, job.finished
     (3, 3, 0, True)
 
     Attributes:
         rows: Rows of the input, if known.
-        done: Rows that have ended and are written: `answered` and `failed`.
+        done: Rows that have ended and are written: `succeeded` and `failed`.
         rows_before: Rows that were done before this run.
-        answered: Rows with a complete response whose status is not in `fail_on`.
+        succeeded: Rows with a complete response whose status is not in `fail_on`.
         failed: The other rows that have ended.
         errors: Failed rows by error kind, or by status as `status:503`.
         finished: Whether every row of the input is done.
@@ -98,7 +98,7 @@ class JobFigures:
     rows: int | None
     done: int
     rows_before: int
-    answered: int
+    succeeded: int
     failed: int
     errors: dict[str, int]
     finished: bool
@@ -136,16 +136,16 @@ class Snapshot:
     Latencies are in microseconds; unknown figures are `None`.
 
     >>> with headgate.start("http://127.0.0.1:8080/[1-3]", "results") as run:
-    ...     snapshot = run.snapshot()
+    ...     snapshot = run.statistics()
     >>> snapshot.rows <= 3, snapshot.concurrency
     (True, 256)
 
     Attributes:
         elapsed_s: Seconds since this run began.
-        rows: Rows that this run has done: `answered` and `failed`.
+        rows: Rows that this run has done: `succeeded` and `failed`.
         rows_known: Rows of the input.
         fraction: The done fraction of the whole job, from 0 to 1.
-        answered: Rows with a complete response whose status is not in `fail_on`.
+        succeeded: Rows with a complete response whose status is not in `fail_on`.
         failed: The other rows that have ended.
         in_flight: Attempts that have started and have not ended.
         concurrency: The limit of requests in flight.
@@ -153,11 +153,11 @@ class Snapshot:
         requests_per_s_mean: Rows per second since this run began.
         p50_us: Half of the attempts took no longer.
         p99_us: 99 % of the attempts took no longer.
-        bytes_received: Bytes of bodies as they arrived, before decoding.
+        received_bytes: Bytes of bodies as they arrived, before decoding.
         time_left_s: Seconds until the whole job or its slowest host is done, at this rate.
         slowest_host: The host that `time_left_s` depends on, if it takes longer than the other rows.
         stopping: Whether the run is being stopped.
-        bound_by: The bottleneck.
+        bottleneck: The bottleneck.
         rows_before: Rows that were done by earlier runs of the job.
         stalled_s: Seconds in which the process was stopped, or its machine suspended.
     """
@@ -166,7 +166,7 @@ class Snapshot:
     rows: int
     rows_known: int | None
     fraction: float | None
-    answered: int
+    succeeded: int
     failed: int
     in_flight: int
     concurrency: int
@@ -174,10 +174,10 @@ class Snapshot:
     requests_per_s_mean: float
     p50_us: int
     p99_us: int
-    bytes_received: int
+    received_bytes: int
     time_left_s: float | None
     stopping: bool
-    bound_by: BoundBy
+    bottleneck: Bottleneck
     rows_before: int = 0
     slowest_host: SlowestHost | None = None
     stalled_s: float = 0.0
@@ -197,37 +197,38 @@ class Summary:
     """The figures of one run of a job; `job` has those of all of its runs.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/status/[200-202]", "results")
-    >>> summary.answered, summary.failed, summary.statuses
+    >>> summary.succeeded, summary.failed, summary.statuses
     (3, 0, {200: 1, 201: 1, 202: 1})
     >>> summary.has_failed_rows, summary.stopped_early
     (False, False)
 
     Attributes:
-        rows: Rows that have ended: `answered` and `failed`.
-        answered: Rows with a complete response whose status is not in `fail_on`.
+        rows: Rows that have ended: `succeeded` and `failed`.
+        succeeded: Rows with a complete response whose status is not in `fail_on`.
         failed: Rows with an error, or with a status in `fail_on`.
         rows_known: Rows of the input, if known.
-        abandoned: Requests in flight that were dropped after the grace period; they are not in the results.
-        statuses: Answered rows by HTTP status.
+        abandoned: Requests in flight that were dropped after `shutdown_timeout`; they are not in the results.
+        statuses: Succeeded rows by HTTP status.
         errors: Failed rows by error kind, or by status as `status:503`.
         error_examples: One failed row for each error kind, and for up to 16 statuses.
         elapsed_s: Wall time in seconds.
         requests_per_s: Rows by wall time.
         latency_us: Times from the start of an attempt to the last byte, in microseconds.
-        bytes_received: Bytes of bodies as they arrived, before decoding.
+        received_bytes: Bytes of bodies as they arrived, before decoding.
         peak_rss_bytes: The largest resident memory that this process has had.
         cpu_s: CPU seconds that this process used for the job.
-        bound_by: The bottleneck of the job.
+        bottleneck: The bottleneck of the job.
         output: The directory of the results; `-` for standard output; empty if they were not kept.
         interrupted: Whether it was stopped before the end of its input.
         reader_gone: Whether it was stopped because the reader of standard output is gone.
         retries: Attempts that were followed by a retry, by error kind, or by status as `status:503`.
-        not_repeated: Rows that were not retried, because the server may have acted on them and could not recognise a
+        not_retried: Rows that were not retried, because the server may have acted on them and could not recognise a
             second request.
-        sent_again: Requests that were resent within an attempt, because the connection turned out to be closed.
+        resent: Requests that were resent within an attempt, because the connection turned out to be closed.
         headers_skipped: Headers that were left out of results, because they break the rules for headers.
-        lost_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `host_rate`,
-            `host_concurrency`, `pause`, `refusing`, `backoff`, `budget`, `look_ahead` or `paused`.
+        throttled_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `host_rate`,
+            `host_concurrency`, `pause`, `circuit_breaker`, `network`, `backoff`, `retry_budget`, `head_of_line` or
+            `paused`.
         pauses: How often hosts requested a pause, by hostname; `others` beyond the first ones.
         stalled_s: Seconds in which the process was stopped, or its machine suspended. Timeouts of requests are paused
             meanwhile, and failures that this causes do not count against a host.
@@ -238,7 +239,7 @@ class Summary:
     """
 
     rows: int
-    answered: int
+    succeeded: int
     failed: int
     statuses: dict[int, int]
     errors: dict[str, int]
@@ -246,10 +247,10 @@ class Summary:
     elapsed_s: float
     requests_per_s: float
     latency_us: Latency
-    bytes_received: int
+    received_bytes: int
     peak_rss_bytes: int
     cpu_s: float
-    bound_by: BoundBy
+    bottleneck: Bottleneck
     output: str
     interrupted: bool
     notes: tuple[Sentence, ...]
@@ -258,10 +259,10 @@ class Summary:
     abandoned: int = 0
     reader_gone: bool = False
     retries: dict[str, int] = field(default_factory=dict)
-    not_repeated: int = 0
-    sent_again: int = 0
+    not_retried: int = 0
+    resent: int = 0
     headers_skipped: int = 0
-    lost_s: dict[str, float] = field(default_factory=dict)
+    throttled_s: dict[str, float] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
     stalled_s: float = 0.0
     stopped_by: Sentence | None = None
@@ -293,7 +294,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """Returns plain dictionaries and figures under the names of the attributes.
 
-        >>> headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_dict()["answered"]
+        >>> headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_dict()["succeeded"]
         3
         """
         figures = asdict(self)
@@ -304,7 +305,7 @@ class Summary:
     def to_json(self) -> str:
         r"""Returns the JSON that `--summary FILE` writes.
 
-        >>> json.loads(headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_json())["answered"]
+        >>> json.loads(headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_json())["succeeded"]
         3
         """
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
@@ -321,17 +322,17 @@ class Summary:
         if self.stopped_by is not None:
             yield "stopped", self.stopped_by
         reasons = {kind: row.message for kind, row in self.error_examples.items()}
-        yield from rows_by_outcome(self.answered, self.failed, self.errors, reasons=reasons)
+        yield from rows_by_outcome(self.succeeded, self.failed, self.errors, reasons=reasons)
         if self.retries:
             yield "retried", by_number(self.retries)
         if self.pauses:
             yield "pauses", by_number(self.pauses)
         yield "requests/s", _format.count(self.requests_per_s)
         yield "latency", f"p50 {_format.latency(self.latency_us.p50)}, p99 {_format.latency(self.latency_us.p99)}"
-        yield "received", _format.size(self.bytes_received)
-        yield "bound by", self.bound_by.text.removeprefix("bound by ")
+        yield "received", _format.size(self.received_bytes)
+        yield "bottleneck", self.bottleneck.text.removeprefix("bottleneck: ")
         if self.job is not None:
-            yield "whole job", f"{_format.count(self.job.answered)} answered, {_format.count(self.job.failed)} failed"
+            yield "whole job", f"{_format.count(self.job.succeeded)} succeeded, {_format.count(self.job.failed)} failed"
         if self.output:
             yield "results", self.output
         for note in self.notes:
@@ -342,7 +343,7 @@ def progress_facts(snapshot: Snapshot, of: str) -> Iterator[Fact]:
     """Yields the progress of a running job or a client; `of` is what it counts, such as rows."""
     known = "" if snapshot.rows_known is None else f" of {_format.count(snapshot.rows_known)}"
     yield of, f"{_format.count(snapshot.rows_before + snapshot.rows)}{known}"
-    yield "answered", _format.count(snapshot.answered)
+    yield "succeeded", _format.count(snapshot.succeeded)
     yield "failed", _format.count(snapshot.failed)
     yield "in flight", f"{_format.count(snapshot.in_flight)} of {_format.count(snapshot.concurrency)}"
     yield "requests/s", _format.count(snapshot.requests_per_s)
@@ -350,4 +351,4 @@ def progress_facts(snapshot: Snapshot, of: str) -> Iterator[Fact]:
     if snapshot.time_left_s is not None:
         slowest = "" if snapshot.slowest_host is None else f": {snapshot.slowest_host}"
         yield "time left", f"{_format.duration(snapshot.time_left_s)}{slowest}"
-    yield "bound by", snapshot.bound_by.text.removeprefix("bound by ")
+    yield "bottleneck", snapshot.bottleneck.text.removeprefix("bottleneck: ")

@@ -64,6 +64,6 @@ def test_every_97th_byte_of_a_large_job_is_noticed_or_changes_nothing_that_is_gi
     urls = tmp_path / "urls.txt"
     rows = range(LARGE_ROWS[form])
     urls.write_text("".join(f"{server}/bytes/{row % 3_001}?{row:x}{row * 7_919:x}\n" for row in rows))
-    headgate.fetch(urls, out, format=form, part_bytes=200_000)
+    headgate.fetch(urls, out, format=form, part_size=200_000)
     assert sum(part.stat().st_size for part in out.glob("*.*")) > 500_000
     assert unnoticed_flips(out, step=LARGE_STEP, bits=[3]) <= 2 + (out / "_headgate" / "lock").stat().st_size

@@ -23,7 +23,7 @@ class Task(NamedTuple):
     expected: Sequence[Ending]
 
     def command(self, out: Path, *flags: str) -> list[str | Path]:
-        return ["fetch", self.source, "-o", out, "-c", "32", "--commit-every-s", "0.2", "--retries", "0", *flags]
+        return ["fetch", self.source, "-o", out, "-c", "32", "--commit-interval", "0.2", "--retries", "0", *flags]
 
 
 @pytest.fixture

@@ -18,13 +18,13 @@ COMMIT_EVERY_S = 0.2
 def job_of(server: str, directory: Path, source: str, *flags: str) -> Job:
     expected = mixture(server, ROWS)
     out = directory / "out"
-    bounds = ["-c", str(CONCURRENCY), "--commit-every-s", str(COMMIT_EVERY_S), "--retries", "0"]
+    bounds = ["-c", str(CONCURRENCY), "--commit-interval", str(COMMIT_EVERY_S), "--retries", "0"]
     return Job(
         arguments=["fetch", write_urls(directory / source, expected), "-o", out, *bounds, *flags],
         directory=out,
         expected=expected,
         concurrency=CONCURRENCY,
-        commit_every_s=COMMIT_EVERY_S,
+        commit_interval=COMMIT_EVERY_S,
         seconds=4,
     )
 
@@ -43,7 +43,7 @@ def test_killed_at_any_instant_a_job_loses_nothing_and_doubles_nothing(
 
 @pytest.mark.timeout(300)
 def test_the_accounts_find_a_job_that_resends_committed_rows(server: str, tmp_path: Path) -> None:
-    job = job_of(server, tmp_path, "urls.txt", "--fresh")
+    job = job_of(server, tmp_path, "urls.txt", "--if-exists", "overwrite")
     with watching(server) as watched:
         story = kill_until_done(job, watched, random.Random(2), kills=2)  # noqa: S311 - no secret
     assert any("requests for the" in mistake for mistake in story.wrong), story

@@ -34,7 +34,7 @@ def test_killed_at_any_instant_a_retry_loses_nothing_and_doubles_nothing(form: s
         ill = endings(server, healed=False)
         source = write_urls(tmp_path / "urls.txt", ill)
         # The parts are so small that there are many, each of which a retry replaces by a commit.
-        headgate("fetch", source, "-o", out, "--format", form, "--part-bytes", "16KiB", "--retries", "0", check=3)
+        headgate("fetch", source, "-o", out, "--format", form, "--part-size", "16KiB", "--retries", "0", check=3)
         assert [] == ledger.mistakes(out, ill)
     failed = sum(ending.series == "failed" for ending in ill)
     assert len(list(out.glob("failed-*"))) > KILLS

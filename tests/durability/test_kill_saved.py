@@ -74,7 +74,7 @@ def rows_without_file(out: Path) -> list[str]:
 def test_killed_at_any_instant_no_file_is_half_and_none_is_missing_or_left_over(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command: list[str | Path] = ["fetch", urls(server, tmp_path), "-o", out, "--save-to", "Files/{row}.{ext}"]
-    command += ["-c", str(CONCURRENCY), "--commit-every-s", "0.2", "--fail-on", "none"]
+    command += ["-c", str(CONCURRENCY), "--commit-interval", "0.2", "--fail-on", "none"]
     checksums = bodies(server)
     chance = random.Random(7)  # noqa: S311 - no secret
     with watching(server) as watched:
@@ -125,7 +125,7 @@ def test_killed_at_any_instant_no_archive_is_half_and_no_row_is_missing_or_there
 ) -> None:
     out = tmp_path / "out"
     command: list[str | Path] = ["fetch", urls(server, tmp_path), "-o", out, "--save-to", "x/{row}.{ext}"]
-    command += ["--save-format", "tar", "--part-bytes", "16MiB", "-c", str(CONCURRENCY), "--fail-on", "none"]
+    command += ["--save-format", "tar", "--part-size", "16MiB", "-c", str(CONCURRENCY), "--fail-on", "none"]
     checksums = bodies(server)
     chance = random.Random(8)  # noqa: S311 - no secret
     with watching(server) as watched:

@@ -41,22 +41,22 @@ class Job:
         pq.write_table(table, source, row_group_size=ROWS // 5)
         self.command: list[str | Path] = ["fetch", source, "-o", self.out, "-X", "POST", "-c", "64", *flags]
         self.command += ["--body-column", "body"]
-        self.command += ["--commit-every-s", "0.2", "--rate", "3000/s", "--rate-per-host", "400/s"]
-        self.command += ["--retries", "3", "--retry-delay-s", "0.2", "--idempotency-key"]
+        self.command += ["--commit-interval", "0.2", "--rate", "3000/s", "--rate-per-host", "400/s"]
+        self.command += ["--retries", "3", "--retry-delay", "0.2", "--idempotency-key"]
 
     def requests_to_last_host(self) -> int:
         """Returns how many requests for its rows were sent."""
         return sum(len(self.server.keys.get(row, ())) for row in range(ROWS - ROWS_OF_A_HOST, ROWS))
 
     def works_on_everything(self, more: int) -> Callable[[], bool]:
-        """Returns a condition: `more` requests were answered, some to the last host, and some rows wait for a retry."""
+        """Returns a condition: `more` requests had a response, some to the last host, and rows wait for a retry."""
         has_sent, requests_before = self.has_sent(more), self.requests_to_last_host()
         return lambda: has_sent() and self.server.waiting() > 0 and self.requests_to_last_host() > requests_before
 
     def has_sent(self, more: int) -> Callable[[], bool]:
-        """Returns a condition: `more` requests were answered."""
-        least = self.server.answered + more
-        return lambda: self.server.answered >= least
+        """Returns a condition: `more` requests had a response."""
+        least = self.server.succeeded + more
+        return lambda: self.server.succeeded >= least
 
     def mistakes(self) -> list[str]:
         """Returns the mistakes in the results and in the keys that the server received."""
@@ -81,7 +81,7 @@ def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing
                 server.until(now)
                 if number == 0:
                     read_in_turn = ROWS - ROWS_OF_A_HOST - FIT_INTO_MEMORY
-                    assert server.answered < read_in_turn, "the last host was reached as others were passed over"
+                    assert server.succeeded < read_in_turn, "the last host was reached as others were passed over"
                 if stop != signal.SIGKILL:
                     # A refusal while the job stops is the final outcome.
                     server.is_calm = True
@@ -103,7 +103,7 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
         with started(*job.command) as process:
             commits.wait_for(1, job.out, process)
             server.until(job.works_on_everything(300))
-            headgate("set", job.out, "--concurrency-per-host", "1", "--deadline-s", "90", check=0)
+            headgate("set", job.out, "--concurrency-per-host", "1", "--total-timeout", "90", check=0)
             headgate("pause", job.out, check=0)
             process.kill()
         wait_for(lambda: not server.connections)
@@ -112,10 +112,10 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
         with started(*job.command) as process:
             wait_for(lambda: status(job.out)["pid"] == process.pid and status(job.out)["running"])
             found = status(job.out)
-            assert ({"concurrency_per_host": "1", "deadline_s": "90"}, True) == (found["set"], found["paused"])
+            assert ({"concurrency_per_host": "1", "total_timeout": "90"}, True) == (found["set"], found["paused"])
             assert sent == sum(map(len, server.keys.values())), "no request is sent while the job is paused"
             headgate("unpause", job.out, check=0)
-            server.until(lambda: server.answered > sent)
+            server.until(lambda: server.succeeded > sent)
             process.kill()
         headgate(*job.command, check=3)
         assert 1 == server.most_at_once
@@ -123,7 +123,7 @@ def test_set_options_and_a_pause_hold_after_a_kill(tmp_path: Path) -> None:
 
 
 def status(out: Path) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    figures: dict[str, Any] = json.loads(headgate("status", out, "--as-json").stdout)
     return figures
 
 
@@ -132,7 +132,7 @@ def test_killed_before_its_first_commit_a_job_has_the_same_keys_the_next_time(tm
     with changing() as origin:
         fetch = ("fetch", f"{origin.url}/[1-4]", "-X", "POST", "--idempotency-key", "-o", out)
         origin.held = {"/3"}
-        with started(*fetch, "--commit-every-s", "600") as job:
+        with started(*fetch, "--commit-interval", "600") as job:
             wait_for(lambda: len(origin.requests) == 4)
             job.kill()
         origin.released.set()

@@ -92,7 +92,7 @@ def test_readers_see_a_running_job_without_errors_doubles_or_losses(server: str,
     expected = mixture(server, ROWS)
     out, source = tmp_path / "out", write_urls(tmp_path / "urls.txt", expected)
     readers = [Reader(out, read) for read in (pyarrow_rows, duckdb_rows, duckdb_rows_of_all_directories, polars_rows)]
-    with started("fetch", source, "-o", out, "-c", "16", "--commit-every-s", "0.1", "--retries", "0", "-q") as fetch:
+    with started("fetch", source, "-o", out, "-c", "16", "--commit-interval", "0.1", "--retries", "0", "-q") as fetch:
         commits.wait_for(2, out, fetch)  # the files of the first commit are at their paths by then
         for reader in readers:
             reader.start()

@@ -21,7 +21,7 @@ class Again:
         self.expected = mixture(server, ROWS)
         self.source = write_urls(directory / "urls.txt", self.expected)
         self.requests_before = stats(server)["requests"]
-        flags = ["--format", form, "-c", "16", "--commit-every-s", "0.2", "--retries", "0"]
+        flags = ["--format", form, "-c", "16", "--commit-interval", "0.2", "--retries", "0"]
         self.command: list[str | Path] = ["fetch", self.source, "-o", self.out, *flags]
 
     def requests(self) -> int:
@@ -102,8 +102,8 @@ def test_an_input_that_has_changed_is_refused_and_nothing_is_touched(job: Again)
     before, requests_before = files(job.out), job.requests()
     rows = job.source.read_text()
     for changed, way_on in [
-        (f"{job.server}/another\n" + rows.partition("\n")[2], "--fresh"),
-        (f"{rows}{job.server}/more\n", "--allow-grown"),
+        (f"{job.server}/another\n" + rows.partition("\n")[2], "--if-exists overwrite"),
+        (f"{rows}{job.server}/more\n", "--allow-append"),
     ]:
         job.source.write_text(changed)
         refused = headgate(*job.command)
@@ -119,7 +119,7 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
     for named, value in {
         "--fail-on": "404",
         "--format": "ndjson",
-        "--head": "10",
+        "--max-rows": "10",
         "--header": "X-Other: 1",
         "--method": "HEAD",
     }.items():
@@ -131,7 +131,7 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
 
 def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
     job.stop(signal.SIGINT)
-    flags = ["-c", "64", "--timeout-s", "20", "--commit-every-s", "5", "--part-bytes", "1MiB", "--window", "2000"]
+    flags = ["-c", "64", "--timeout", "20", "--commit-interval", "5", "--part-size", "1MiB", "--read-ahead", "2000"]
     headgate(*job.command, *flags, check=3)
     assert [] == ledger.mistakes(job.out, job.expected)
 
@@ -139,23 +139,23 @@ def test_how_the_work_is_done_may_change_from_run_to_run(job: Again) -> None:
 def test_no_resume_resumes_nothing(job: Again) -> None:
     job.stop(signal.SIGINT)
     before, requests_before = files(job.out), job.requests()
-    refused = headgate(*job.command, "--no-resume")
+    refused = headgate(*job.command, "--if-exists", "error")
     assert 0 != refused.code
-    assert "--no-resume" in refused.errors()[0]
+    assert "--if-exists error" in refused.errors()[0]
     assert (before, requests_before) == (files(job.out), job.requests())
 
 
 def test_fresh_starts_over(job: Again) -> None:
     job.stop(signal.SIGINT)
     requests_before = job.requests()
-    headgate(*job.command, "--fresh", check=3)
+    headgate(*job.command, "--if-exists", "overwrite", check=3)
     assert requests_before + ROWS == job.requests()
     assert [] == ledger.mistakes(job.out, job.expected)
 
 
 def test_fresh_takes_another_job_also(job: Again) -> None:
     job.stop(signal.SIGINT)
-    headgate("fetch", f"{job.server}/[1-3]", "-o", job.out, "--fresh", check=0)
+    headgate("fetch", f"{job.server}/[1-3]", "-o", job.out, "--if-exists", "overwrite", check=0)
     assert [0, 1, 2] == table(job.out)["row"].to_pylist()
 
 

@@ -21,7 +21,7 @@ async def amap(call: Call) -> None:
 
 
 async def amap_without_a_block(call: Call) -> None:
-    async for _ in headgate.amap(call, ITEMS, limit=LIMIT, timeout_s=60):
+    async for _ in headgate.amap(call, ITEMS, limit=LIMIT, timeout=60):
         pass
 
 

@@ -92,7 +92,7 @@ def test_one_loop_after_the_other_may_use_it(server: str, run: Run) -> None:
 
     for _ in range(5):
         run(main())
-    assert 5 == client.statistics().answered
+    assert 5 == client.statistics().succeeded
     asyncio.run(client.aclose())
 
 
@@ -340,7 +340,7 @@ print("well")
 
 def test_requests_within_a_loop_over_others_get_the_memory_that_their_bodies_have(server: str, run: Run) -> None:
     async def main() -> None:
-        async with headgate.AsyncClient(concurrency=4, max_memory_bytes=4_000_000) as client:
+        async with headgate.AsyncClient(concurrency=4, max_memory=4_000_000) as client:
             lengths = list[tuple[int, int]]()
             async for outcome in client.fetch_many([f"{server}/bytes/1000000"] * 60):
                 inner = await client.get(f"{server}/bytes/1500000") if not lengths else outcome.unwrap()

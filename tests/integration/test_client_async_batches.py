@@ -37,12 +37,12 @@ def test_requests_become_batches(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             for urls in (slowly(3000), [f"/bytes/{number % 5}" for number in range(3000)]):
-                rows = await rows_of(client.fetch_many(urls).batches(omit=["headers"]))
+                rows = await rows_of(client.fetch_many(urls).to_arrow_batches(drop=["headers"]))
                 assert [(number, 200, number % 5) for number in range(3000)] == [
-                    (row["row"], row["status"], row["body_bytes"]) for row in rows
+                    (row["row"], row["status"], row["received_bytes"]) for row in rows
                 ]
-            assert [] == await rows_of(client.fetch_many([]).batches())
-            assert [] == await rows_of(client.fetch_many(slowly(0)).batches())
+            assert [] == await rows_of(client.fetch_many([]).to_arrow_batches())
+            assert [] == await rows_of(client.fetch_many(slowly(0)).to_arrow_batches())
 
     run(main())
 
@@ -105,7 +105,7 @@ def test_an_endless_source_is_read_as_far_as_the_bounds_allow(server: str) -> No
 
         async with headgate.AsyncClient(base_url=server, concurrency=50) as client:
             done = most = 0
-            async with client.fetch_many(endless()).batches() as batches:
+            async with client.fetch_many(endless()).to_arrow_batches() as batches:
                 async for batch in batches:
                     done += batch.num_rows
                     most = max(most, read - done)
@@ -124,7 +124,7 @@ def test_cancelling_a_task_that_takes_a_batch_cancels_what_is_in_flight(server: 
         async with headgate.AsyncClient(base_url=server) as client:
             table = pa.table({"url": [HELD] * 3})
             calls: list[Callable[[], Coroutine[Any, Any, object]]] = [
-                lambda: rows_of(client.fetch_many([HELD] * 3).batches()),
+                lambda: rows_of(client.fetch_many([HELD] * 3).to_arrow_batches()),
                 lambda: rows_of(client.map_batches(table, keep=())),
                 lambda: client.fetch_table(table, keep=()),
             ]
@@ -142,13 +142,13 @@ def test_cancelling_a_task_that_takes_a_batch_cancels_what_is_in_flight(server: 
 def test_batches_that_are_dropped_cancel_what_is_in_flight(server: str) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
-            batches = client.fetch_many(["/1", HELD, HELD]).batches()
+            batches = client.fetch_many(["/1", HELD, HELD]).to_arrow_batches()
             assert 1 == (await anext(batches)).num_rows
             await until(lambda: client.statistics().in_flight == 2)
             del batches
             gc.collect()
             await until(lambda: client.statistics().in_flight == 0)
-            unused = client.fetch_many(slowly(3)).batches()
+            unused = client.fetch_many(slowly(3)).to_arrow_batches()
             del unused
 
     asyncio.run(main())
@@ -172,7 +172,7 @@ def test_an_error_of_the_input_reaches_the_consumer_of_batches(server: str) -> N
             for batches in (
                 client.map_batches(broken(), url="/{id}"),
                 client.map_batches(broken_too(), url="/{id}"),
-                client.fetch_many(broken_urls()).batches(),
+                client.fetch_many(broken_urls()).to_arrow_batches(),
             ):
                 with pytest.raises(LookupError, match="mine"):
                     await rows_of(batches)
@@ -193,10 +193,10 @@ def test_batches_come_before_outcomes_or_not_at_all(server: str) -> None:
             many = client.fetch_many(["/1", "/2"])
             await anext(many)
             with pytest.raises(RuntimeError, match=r"batches\(\) comes first"):
-                many.batches()
+                many.to_arrow_batches()
             await many.aclose()
             taken = client.fetch_many(slowly(3))
-            assert 3 == len(await rows_of(taken.batches()))
+            assert 3 == len(await rows_of(taken.to_arrow_batches()))
             with pytest.raises(RuntimeError, match="there are no outcomes"):
                 await anext(taken)
         with pytest.raises(RuntimeError, match="the client is closed"):

@@ -21,7 +21,7 @@ WAITS_AT = 10_000
 Tell = Callable[[headgate.Snapshot], object]
 CALLS: dict[str, Callable[[headgate.Client, Iterable[str], Any], Iterable[object]]] = {
     "fetch_many": lambda client, urls, told: client.fetch_many(urls, progress=told),
-    "batches": lambda client, urls, told: client.fetch_many(urls, progress=told).batches(),
+    "batches": lambda client, urls, told: client.fetch_many(urls, progress=told).to_arrow_batches(),
     "map_batches": lambda client, urls, told: client.map_batches(pa.table({"url": [*urls]}), progress=told),
     "fetch_table": lambda client, urls, told: client.fetch_table(pa.table({"url": [*urls]}), progress=told).batches,
 }
@@ -73,7 +73,7 @@ def test_a_progress_function_is_called_in_a_loop(server: str) -> None:
             held = pa.table({"url": [HELD]})
             for results in (
                 lambda: client.fetch_many([HELD], progress=third_time),
-                lambda: client.fetch_many([HELD], progress=third_time).batches(),
+                lambda: client.fetch_many([HELD], progress=third_time).to_arrow_batches(),
                 lambda: client.map_batches(held, progress=third_time),
                 lambda: headgate.amap_batches(held, url=server + HELD, keep=(), progress=third_time),
             ):
@@ -100,7 +100,7 @@ def test_progress_is_removed_when_the_client_is_closed(
     client: headgate.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = replace_standard_error(monkeypatch)
-    batches = client.fetch_many(["/1", HELD], progress=True).batches()
+    batches = client.fetch_many(["/1", HELD], progress=True).to_arrow_batches()
     next(batches)
     assert terminal.has_block
     client.close()

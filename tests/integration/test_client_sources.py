@@ -21,12 +21,12 @@ AsyncCall = Callable[[headgate.AsyncClient, Any], Any]
 
 IN_THREADS: dict[str, Callable[[headgate.Client, Any], Any]] = {
     "fetch_many": lambda client, source: client.fetch_many(source),
-    "batches": lambda client, source: client.fetch_many(source).batches(),
+    "batches": lambda client, source: client.fetch_many(source).to_arrow_batches(),
     "map_batches": lambda client, source: client.map_batches(tables_of(source)),
 }
 IN_LOOPS: dict[str, AsyncCall] = {
     "fetch_many": lambda client, source: client.fetch_many(source),
-    "batches": lambda client, source: client.fetch_many(source).batches(),
+    "batches": lambda client, source: client.fetch_many(source).to_arrow_batches(),
     "map_batches": lambda client, source: client.map_batches(tables_of(source)),
 }
 
@@ -307,9 +307,9 @@ def test_a_wait_that_is_cancelled_while_a_table_is_read_loses_nothing(server: st
 def test_a_table_that_another_task_cuts_off_is_an_error(server: str) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
-            results = client.fetch_many(["/1", HELD]).batches()
+            results = client.fetch_many(["/1", HELD]).to_arrow_batches()
             task = asyncio.create_task(results.table())
-            await until(lambda: client.statistics().in_flight == 1 and client.statistics().answered == 1)
+            await until(lambda: client.statistics().in_flight == 1 and client.statistics().succeeded == 1)
             await results.aclose()
             with pytest.raises(headgate.ClosedEarly, match="another task closed it"):
                 await task
@@ -319,22 +319,22 @@ def test_a_table_that_another_task_cuts_off_is_an_error(server: str) -> None:
 
 
 def test_sources_that_block_all_threads_of_a_loop_do_not_stop_started_requests(server: str, run: Run) -> None:
-    answered = threading.Event()
+    succeeded = threading.Event()
 
     def waiting() -> Iterator[pa.Table]:
         yield table_of("/1")
-        assert answered.wait(20)
+        assert succeeded.wait(20)
         yield table_of("/2")
 
     async def main() -> None:
-        answered.clear()
+        succeeded.clear()
         with ThreadPoolExecutor(1) as threads:
             asyncio.get_running_loop().set_default_executor(threads)
             async with headgate.AsyncClient(base_url=server) as client:
                 rows = 0
                 async for batch in client.map_batches(waiting()):
                     rows += rows_in(batch)
-                    answered.set()
+                    succeeded.set()
                 assert 2 == rows
 
     run(main())
@@ -394,7 +394,7 @@ def test_the_progress_of_dropped_results_is_removed(server: str, monkeypatch: py
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             many = client.fetch_many(["/1", HELD], progress=True)
-            results = many if call == "fetch_many" else many.batches()
+            results = many if call == "fetch_many" else many.to_arrow_batches()
             await anext(results)
             await until(lambda: client.statistics().in_flight == 1)
             assert terminal.has_block

@@ -34,7 +34,7 @@ def written(example: Example) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
     directory = tmp_path_factory.mktemp("coming")
-    with serving() as plain, serving("--tls-made", str(directory / "cert.pem")) as tls:
+    with serving() as plain, serving("--self-signed", str(directory / "cert.pem")) as tls:
         yield plain, tls.rpartition(":")[2], directory
 
 
@@ -95,7 +95,7 @@ def by_aiohttp(url: str, proxy: str | None) -> None:
 
 
 def by_headgate(url: str, proxy: str | None) -> None:
-    with headgate.Client(timeout_s=0.5, retries=0, proxy=proxy or ()) as client:
+    with headgate.Client(timeout=0.5, retries=0, proxy=proxy or ()) as client:
         client.get(url)
 
 

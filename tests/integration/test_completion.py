@@ -68,7 +68,9 @@ def shell(name: str, directory: Path) -> Iterator[Shell]:
         ("headgate fetch --format=ndjson", "headgate fetch --format=nd"),
         ("headgate fetch urls.txt", "headgate fetch ur"),
         ("headgate fetch -o x --insecure", "headgate fetch -o x --ins"),
+        ("headgate fetch -o x --no-insecure", "headgate fetch -o x --no-ins"),
         ("headgate help status", "headgate help stat"),
+        ("headgate help retries", "headgate help retrie"),
         ("headgate completion fish", "headgate completion fi"),
     ],
 )
@@ -90,7 +92,9 @@ def test_a_typed_word_is_completed(expected: str, typed: str, name: str, tmp_pat
         (["--format=ndjson"], "headgate fetch --format=nd"),
         (["urls.txt"], "headgate fetch ur"),
         (["--insecure"], "headgate fetch -o x --ins"),
+        (["--no-insecure"], "headgate fetch -o x --no-ins"),
         (["status"], "headgate help stat"),
+        (["retries"], "headgate help retrie"),
         (["fish"], "headgate completion fi"),
     ],
 )

@@ -15,7 +15,7 @@ from support.run import headgate, serving
 
 ANSWERS: Final = 300
 SEED: Final = 15
-CODINGS: Final = ("gzip", "gzip-members", "deflate", "br", "zstd")
+ENCODINGS: Final = ("gzip", "gzip-members", "deflate", "br", "zstd")
 AGENT: Final = "answers"
 TIMEOUT_S: Final = 40
 
@@ -90,7 +90,7 @@ def drawn(random_: random.Random) -> str:
     size = random_.choice([0, 1, random_.randint(2, 2000), random_.randint(2000, 200_000)])
     text = "".join(random_.choices("aB1 -_.~/ü?=&;,", k=random_.randint(1, 12)))
     name = f"X-{random_.randint(1, 3)}"
-    target = quote(f"/encoded/{random_.choice(CODINGS)}/{size}")
+    target = quote(f"/encoded/{random_.choice(ENCODINGS)}/{size}")
     values = [quote(value) for value in random_.choices([text, "", "a, b", '"quoted"', "x" * 5000], k=3)]
     return random_.choice(
         [
@@ -98,7 +98,7 @@ def drawn(random_: random.Random) -> str:
             f"/chunked/{size}",
             f"/close-delimited/{size}",
             f"/range/{size}",
-            f"/encoded/{random_.choice(CODINGS)}/{size}",
+            f"/encoded/{random_.choice(ENCODINGS)}/{size}",
             f"/status/{random_.choice([*range(200, 227), *range(400, 452), *range(500, 512), 299, 599])}",
             f"/status/{random_.choice([300, 304, 305, 306, 309, 399])}",
             f"/redirect/{random_.randint(1, 12)}",
@@ -124,12 +124,12 @@ def paths() -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MockResponse:
     """A response as a client reports it.
 
     Attributes:
         failed: Whether it is an error for the client.
-        status: `None`: no answer came.
+        status: `None`: no response came.
         headers: How often each is there; names in lower case.
         body: Decoded.
     """
@@ -139,7 +139,7 @@ class Answer:
     headers: Counter[tuple[str, bytes]]
     body: bytes
 
-    def differs(self, other: "Answer") -> set[str]:
+    def differs(self, other: "MockResponse") -> set[str]:
         """Returns the fields that differ; of two failures, no other field counts."""
         if self.failed or other.failed:
             return set() if self.failed == other.failed else {"failed"}
@@ -151,7 +151,7 @@ def allowed(path: str) -> set[str]:
     return {what for each in REASONS if re.fullmatch(each.paths, path) for what in each.what}
 
 
-def of_curl(directory: Path, urls: list[str]) -> list[Answer]:
+def of_curl(directory: Path, urls: list[str]) -> list[MockResponse]:
     """Fetches all paths with one invocation of curl."""
     sections = [
         f'url = "{url}"\ncompressed\nlocation\nmax-redirs = 10\ngloboff\nsilent\nproxy = ""\nuser-agent = "{AGENT}"\n'
@@ -174,14 +174,14 @@ def of_curl(directory: Path, urls: list[str]) -> list[Answer]:
     return [_curl_answer(directory, index, *ends[index]) for index in range(len(urls))]
 
 
-def _curl_answer(directory: Path, index: int, code: int, status: int) -> Answer:
+def _curl_answer(directory: Path, index: int, code: int, status: int) -> MockResponse:
     head, body = directory / f"{index}.head", directory / f"{index}.body"
     blocks = (head.read_bytes() if head.exists() else b"").replace(b"\r\n", b"\n").strip(b"\n").split(b"\n\n")
     # The last block that is not trailers.
     heads = [block for block in blocks if block.startswith(b"HTTP/")] or [b""]
     unfolded = re.sub(rb"\n[ \t]+", b" ", heads[-1])
     lines = [line.partition(b":") for line in unfolded.split(b"\n")[1:]]
-    return Answer(
+    return MockResponse(
         failed=code != 0,
         status=status or None,
         headers=Counter((name.decode("latin-1").lower(), value.strip()) for name, _, value in lines),
@@ -189,7 +189,7 @@ def _curl_answer(directory: Path, index: int, code: int, status: int) -> Answer:
     )
 
 
-def of_headgate(directory: Path, urls: list[str]) -> list[Answer]:
+def of_headgate(directory: Path, urls: list[str]) -> list[MockResponse]:
     """Fetches all paths with one job."""
     (directory / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
     headers = ["-H", f"User-Agent: {AGENT}", "-H", "Accept: */*", "-H", "Accept-Encoding: gzip, deflate, br, zstd"]
@@ -197,9 +197,9 @@ def of_headgate(directory: Path, urls: list[str]) -> list[Answer]:
     return [_headgate_answer(row) for row in rows(directory / "out")]
 
 
-def _headgate_answer(row: dict[str, Any]) -> Answer:
+def _headgate_answer(row: dict[str, Any]) -> MockResponse:
     headers = [(header["name"].lower(), header["value"].strip()) for header in row["headers"] or []]
-    return Answer(
+    return MockResponse(
         failed=row["error"] is not None, status=row["status"], headers=Counter(headers), body=row["body"] or b""
     )
 

@@ -31,7 +31,7 @@ class Servers(Console):
 
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    limits = ("--api-tokens", "60000/m", "--api-burst", "1", "--api-fail-first", "20%")
+    limits = ("--api-tokens", "60000/m", "--api-burst", "1000", "--api-fail-first", "20%")
     with serving() as plain, serving(*limits) as api:
         yield Servers(tmp_path_factory.mktemp("examples"), plain, api)
 

@@ -19,7 +19,7 @@ class End(NamedTuple):
     """The outcome of a row.
 
     Attributes:
-        error: `None`: it is answered. One of several, with `|` between them.
+        error: `None`: it succeeds. One of several, with `|` between them.
         attempts: With one retry; without any, it is one attempt.
         waits: Each attempt costs the timeout.
     """
@@ -29,8 +29,8 @@ class End(NamedTuple):
     waits: bool = False
 
 
-ANSWERED: Final = End(None)
-CLOSED: Final = End("closed", attempts=2)
+SUCCEEDED: Final = End(None)
+CLOSED: Final = End("connection_closed", attempts=2)
 RAPID_RESET: Final = "h2-rapid-reset"
 TIMEOUT: Final = End("timeout", attempts=2, waits=True)
 PROTOCOL: Final = End("protocol")
@@ -55,22 +55,22 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "drip-headers": (TIMEOUT, None),
     "endless-body": (TOO_LARGE, None),
     "endless-body-close-delimited": (TOO_LARGE, FLOOD),
-    "close-after-response": (ANSWERED, CLOSED),
-    "close-idle": (ANSWERED, ANSWERED),
-    "reset-idle": (ANSWERED, ANSWERED),
-    "cut-mid-stream": (ANSWERED, CLOSED),
-    "extra-bytes": (ANSWERED, PROTOCOL),
-    "extra-response": (ANSWERED, PROTOCOL),
+    "close-after-response": (SUCCEEDED, CLOSED),
+    "close-idle": (SUCCEEDED, SUCCEEDED),
+    "reset-idle": (SUCCEEDED, SUCCEEDED),
+    "cut-mid-stream": (SUCCEEDED, CLOSED),
+    "extra-bytes": (SUCCEEDED, PROTOCOL),
+    "extra-response": (SUCCEEDED, PROTOCOL),
     # framing
     "content-length-too-long": (CLOSED, CLOSED),
-    "content-length-too-short": (ANSWERED, PROTOCOL),
+    "content-length-too-short": (SUCCEEDED, PROTOCOL),
     "conflicting-content-lengths": (PROTOCOL, PROTOCOL),
-    "repeated-content-length": (ANSWERED, ANSWERED),
+    "repeated-content-length": (SUCCEEDED, SUCCEEDED),
     "negative-content-length": (PROTOCOL, PROTOCOL),
     "content-length-no-number": (PROTOCOL, PROTOCOL),
     "content-length-overflow": (PROTOCOL, PROTOCOL),
     "content-length-huge": (TOO_LARGE, TOO_LARGE),
-    "content-length-and-chunked": (ANSWERED, None),
+    "content-length-and-chunked": (SUCCEEDED, None),
     "unknown-transfer-encoding": (PROTOCOL, None),
     "bad-chunk-size": (PROTOCOL, None),
     "negative-chunk-size": (PROTOCOL, None),
@@ -80,42 +80,42 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "truncated-chunks": (CLOSED, None),
     "endless-chunk-extension": (PROTOCOL, None),
     "endless-trailers": (PROTOCOL, None),
-    "extensions-and-trailers": (ANSWERED, None),
-    "body-after-head": (ANSWERED, PROTOCOL),
-    "no-content-with-body": (ANSWERED, ANSWERED),
-    "not-modified": (ANSWERED, ANSWERED),
-    "not-modified-with-body": (ANSWERED, ANSWERED),
+    "extensions-and-trailers": (SUCCEEDED, None),
+    "body-after-head": (SUCCEEDED, PROTOCOL),
+    "no-content-with-body": (SUCCEEDED, SUCCEEDED),
+    "not-modified": (SUCCEEDED, SUCCEEDED),
+    "not-modified-with-body": (SUCCEEDED, SUCCEEDED),
     # head
     "garbage": (PROTOCOL, None),
     "http-09": (PROTOCOL, None),
     "bad-status": (PROTOCOL, None),
     "long-status": (PROTOCOL, None),
-    "no-reason": (ANSWERED, ANSWERED),
+    "no-reason": (SUCCEEDED, SUCCEEDED),
     "bad-version": (PROTOCOL, None),
-    "unasked-upgrade": (PROTOCOL, None),
+    "unsolicited-upgrade": (PROTOCOL, None),
     "many-headers": (PROTOCOL, PROTOCOL),
     "long-header": (PROTOCOL, PROTOCOL),
     "endless-headers": (PROTOCOL, None),
     "endless-header": (PROTOCOL, None),
     "many-interim": (PROTOCOL, None),
     "endless-interim": (PROTOCOL, None),
-    "folded-header": (ANSWERED, None),
-    "bare-line-feeds": (ANSWERED, CLOSED),
+    "folded-header": (SUCCEEDED, None),
+    "bare-line-feeds": (SUCCEEDED, CLOSED),
     "bare-carriage-return": (PROTOCOL, None),
-    "nul-in-header": (ANSWERED, None),
-    "latin-1-header": (ANSWERED, ANSWERED),
+    "nul-in-header": (SUCCEEDED, None),
+    "latin-1-header": (SUCCEEDED, SUCCEEDED),
     "space-before-colon": (PROTOCOL, None),
-    "no-colon": (ANSWERED, None),
+    "no-colon": (SUCCEEDED, None),
     # content
     "truncated-gzip": (DECODE, DECODE),
     "corrupt-gzip": (DECODE, DECODE),
     "gzip-bad-checksum": (DECODE, DECODE),
-    "gzip-trailing-garbage": (ANSWERED, ANSWERED),
+    "gzip-trailing-garbage": (SUCCEEDED, SUCCEEDED),
     "not-gzip": (DECODE, DECODE),
-    "empty-gzip": (ANSWERED, ANSWERED),
-    "gzip-twice": (ANSWERED, ANSWERED),
-    "raw-deflate": (ANSWERED, ANSWERED),
-    "unknown-encoding": (ANSWERED, ANSWERED),
+    "empty-gzip": (SUCCEEDED, SUCCEEDED),
+    "gzip-twice": (SUCCEEDED, SUCCEEDED),
+    "raw-deflate": (SUCCEEDED, SUCCEEDED),
+    "unknown-encoding": (SUCCEEDED, SUCCEEDED),
     "gzip-bomb": (TOO_LARGE, TOO_LARGE),
     "brotli-bomb": (TOO_LARGE, TOO_LARGE),
     "zstd-bomb": (TOO_LARGE, TOO_LARGE),
@@ -124,15 +124,15 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "deflated-nothing": (TOO_LARGE, TOO_LARGE),
     # redirects
     "redirect-loop": (LOOP, LOOP),
-    "redirect-without-location": (ANSWERED, ANSWERED),
-    "redirect-to-nothing": (ANSWERED, ANSWERED),
+    "redirect-without-location": (SUCCEEDED, SUCCEEDED),
+    "redirect-to-nothing": (SUCCEEDED, SUCCEEDED),
     "redirect-broken": (PROTOCOL, PROTOCOL),
     "redirect-other-scheme": (PROTOCOL, PROTOCOL),
     "redirect-two-locations": (PROTOCOL, PROTOCOL),
-    "redirect-coded-body": (ANSWERED, ANSWERED),
-    "redirect-corrupt-body": (ANSWERED, ANSWERED),
-    "redirect-hang-mid-body": (ANSWERED, ANSWERED),
-    "redirect-drip": (ANSWERED, ANSWERED),
+    "redirect-coded-body": (SUCCEEDED, SUCCEEDED),
+    "redirect-corrupt-body": (SUCCEEDED, SUCCEEDED),
+    "redirect-hang-mid-body": (SUCCEEDED, SUCCEEDED),
+    "redirect-drip": (SUCCEEDED, SUCCEEDED),
     # streams of HTTP/2
     "h2-refused-stream": (None, CLOSED),
     # Over HTTP/1.1, the server says that it has this fault for HTTP/2 only.
@@ -147,20 +147,20 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "h2-reset-enhance-your-calm": (None, CLOSED),
     "h2-content-length-too-long": (None, PROTOCOL),
     "h2-content-length-too-short": (None, PROTOCOL),
-    "h2-trailers": (None, ANSWERED),
-    "h2-interim": (None, ANSWERED),
-    "h2-goaway-graceful": (None, ANSWERED),
+    "h2-trailers": (None, SUCCEEDED),
+    "h2-interim": (None, SUCCEEDED),
+    "h2-goaway-graceful": (None, SUCCEEDED),
     # connections of HTTP/2
     "h2-goaway": (None, CLOSED),
     "h2-goaway-lower": (None, CLOSED),
     "h2-goaway-taken": (None, CLOSED),
     "h2-goaway-calm": (None, CLOSED),
-    "h2-goaway-mid-body": (None, ANSWERED),
+    "h2-goaway-mid-body": (None, SUCCEEDED),
     "h2-goaway-hang": (None, TIMEOUT),
     "h2-silent": (None, TIMEOUT),
     "h2-silent-mid-body": (None, TIMEOUT),
     "h2-close-mid-body": (None, CLOSED),
-    "h2-no-more-streams": (None, ANSWERED),
+    "h2-no-more-streams": (None, SUCCEEDED),
     RAPID_RESET: (None, PROTOCOL),
     "h2-continuation-flood": (None, PROTOCOL),
     "h2-empty-continuation-flood": (None, PROTOCOL),
@@ -181,8 +181,8 @@ FAULTS: Final[dict[str, tuple[End | None, End | None]]] = {
     "h2-push": (None, PROTOCOL),
     "h2-window-overflow": (None, PROTOCOL),
     "h2-bad-settings": (None, PROTOCOL),
-    "h2-unknown-frame": (None, ANSWERED),
-    "h2-answered-and-reset": (None, ANSWERED),
+    "h2-unknown-frame": (None, SUCCEEDED),
+    "h2-succeeded-and-reset": (None, SUCCEEDED),
 }
 VERSIONS: Final = ("HTTP/1.1", "HTTP/2")
 
@@ -212,9 +212,9 @@ def asked_for(server: str, version: str, retries: int, directory: Path) -> list[
     urls = [f"http://{name}.test:{port}/fault/{name}" for name in FAULTS]
     lines = [f"{url},{'HEAD' if url.endswith('body-after-head') else 'GET'}\n" for url in urls]
     (directory / "rows.csv").write_text("url,method\n" + "".join(lines))
-    flags = ["--timeout-s", str(TIMEOUT_S), "--max-body-bytes", str(MAX_BODY_BYTES), "-c", str(len(FAULTS))]
+    flags = ["--timeout", str(TIMEOUT_S), "--max-body-size", str(MAX_BODY_BYTES), "-c", str(len(FAULTS))]
     flags += ["--method-column", "method"]
-    flags += ["--retries", str(retries), "--retry-delay-s", "0.01", "--resolve", f"*:{port}:127.0.0.1"]
+    flags += ["--retries", str(retries), "--retry-delay", "0.01", "--resolve", f"*:{port}:127.0.0.1"]
     flags += ["--http2-prior-knowledge"] if version == "HTTP/2" else []
     headgate("fetch", directory / "rows.csv", "-o", directory / "out", *flags, check=3)
     found = rows(directory / "out")
@@ -261,15 +261,15 @@ def test_a_handshake_without_a_response_is_connect_timeout_which_only_timeout_re
     out = tmp_path / "out"
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/"
-        headgate("fetch", url, "-o", out, "--connect-timeout-s", "0.2", "--retries", "0", check=3)
+        headgate("fetch", url, "-o", out, "--connect-timeout", "0.2", "--retries", "0", check=3)
         for only, attempts in [("connect", 1), ("connect_timeout", 2), ("timeout", 3)]:
-            headgate("retry", out, "--only", only, "--connect-timeout-s", "0.2", "--retries", "0", check=3)
+            headgate("retry", out, "--only", only, "--connect-timeout", "0.2", "--retries", "0", check=3)
             assert [("connect_timeout", attempts)] == [(row["error"], row["attempts"]) for row in rows(out)]
 
 
 def test_a_name_that_does_not_exist_is_resolve(tmp_path: Path) -> None:
     headgate("fetch", "http://does-not-exist.invalid/", "-o", tmp_path / "out", check=3)
-    assert ["resolve"] == [row["error"] for row in rows(tmp_path / "out")]
+    assert ["dns"] == [row["error"] for row in rows(tmp_path / "out")]
 
 
 def test_a_server_that_speaks_no_tls_is_tls(server: str, tmp_path: Path) -> None:

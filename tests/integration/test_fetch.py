@@ -17,14 +17,14 @@ from support.run import serving, stats
 
 def test_a_job_returns_its_summary(server: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     summary = headgate.fetch(f"{server}/[1-10]", tmp_path / "out", concurrency=3)
-    assert (10, 10, {200: 10}, False) == (summary.rows, summary.answered, summary.statuses, summary.interrupted)
+    assert (10, 10, {200: 10}, False) == (summary.rows, summary.succeeded, summary.statuses, summary.interrupted)
     assert capfd.readouterr() == ("", "")
 
 
 def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/echo\n")
-    headgate.fetch(source, tmp_path / "out", headers={"x-a": "1"}, data="grün", timeout_s=10)
+    headgate.fetch(source, tmp_path / "out", headers={"x-a": "1"}, data="grün", timeout=10)
     echo = rows(tmp_path / "out")[0]["body"].decode()
     assert '"POST"' in echo
     assert "grün" in echo
@@ -32,10 +32,10 @@ def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_pat
 
 def test_all_mistakes_are_named_at_once() -> None:
     with pytest.raises(headgate.UsageError) as raised:
-        headgate.fetch("urls.txt", "out", concurrency=0, head=-1)
-    assert "head must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
+        headgate.fetch("urls.txt", "out", concurrency=0, max_rows=-1)
+    assert "max_rows must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
     options = [piece.option for piece in raised.value.pieces if not isinstance(piece, str)]
-    assert ["head", "concurrency"] == options
+    assert ["max_rows", "concurrency"] == options
 
 
 def test_that_certificates_were_not_verified_is_noted_with_the_keyword(server: str, tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
     ("expected", "name"),
     [
         ("'header': did you mean headers?", "header"),
-        ("'timeout': did you mean timeout_s?", "timeout"),
+        ("'time_out': did you mean timeout?", "time_out"),
         ("'xyzzy'", "xyzzy"),
     ],
 )
@@ -78,9 +78,9 @@ def test_an_input_that_breaks_off_brings_the_summary(tmp_path: Path) -> None:
     source = tmp_path / "urls.txt.gz"
     source.write_bytes(gzip.compress(b"http://127.0.0.1:9/\n" * 5000)[:-4])
     with pytest.raises(headgate.InputError, match="cut short") as raised:
-        headgate.fetch(source, tmp_path / "out", retries=0, stop_when_failed="never")
-    assert str(raised.value).endswith("start over with fresh=True")
-    assert ("fresh", True) == raised.value.pieces[-1]
+        headgate.fetch(source, tmp_path / "out", retries=0, max_failures="never")
+    assert str(raised.value).endswith("start over with if_exists='overwrite'")
+    assert ("if_exists", "overwrite") == raised.value.pieces[-1]
     assert raised.value.summary is not None
     assert raised.value.summary.rows == 5000
 
@@ -91,7 +91,7 @@ def test_results_are_not_replaced_for_an_input_that_cannot_be_read(server: str, 
     broken = tmp_path / "urls.txt.gz"
     broken.write_bytes(b"this is no gzip at all")
     with pytest.raises(headgate.InputError):
-        headgate.fetch(broken, results, fresh=True)
+        headgate.fetch(broken, results, if_exists="overwrite")
     assert len(rows(results)) == 3
 
 
@@ -138,5 +138,5 @@ def test_every_kind_of_error_has_a_name_and_a_sentence() -> None:
     kinds = documented("docs/results.md", "`error`", "when")
     names = [name.strip("`") for name, _ in kinds]
     assert len(set(names)) == len(names)
-    assert {"invalid_request", "resolve", "connect", "tls", "timeout", "closed", "protocol"} <= set(names)
+    assert {"invalid_request", "dns", "connect", "tls", "timeout", "connection_closed", "protocol"} <= set(names)
     assert [] == [name for name, description in kinds if len(description) < 20]

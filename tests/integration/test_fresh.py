@@ -1,4 +1,4 @@
-"""`--fresh` asks before it removes rows, if a user is there to answer."""
+"""`--if-exists overwrite` asks before it removes rows, if a user is there to answer."""
 
 import shutil
 from collections.abc import Callable
@@ -19,9 +19,11 @@ def test_on_a_terminal_rows_are_replaced_only_if_the_answer_is_yes(
 ) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", question=QUESTION, answer=answer)
+    code, shown = on_terminal(
+        "fetch", f"{server}/[1-3]", "-o", out, "--if-exists", "overwrite", question=QUESTION, answer=answer
+    )
     assert expected == (code, len(rows(out)))
-    assert f"{out} holds 5 rows of a job started 20" in shown
+    assert f"{out} contains 5 rows of a job started 20" in shown
     assert ("nothing was done" in shown) == (code == 2)
 
 
@@ -45,9 +47,16 @@ def test_a_job_that_cannot_be_read_is_not_thrown_away_unasked(
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     spoil(out)
-    question = f"{out} holds a job that can't be read (see `headgate status`): replace what is there? [y/N] "
+    question = f"{out} contains a job that can't be read (see `headgate status`): replace what is there? [y/N] "
     code, shown = on_terminal(
-        "fetch", f"{server}/[1-3]", "-o", out, "--fresh", question="what is there? [y/N] ", answer="n\n"
+        "fetch",
+        f"{server}/[1-3]",
+        "-o",
+        out,
+        "--if-exists",
+        "overwrite",
+        question="what is there? [y/N] ",
+        answer="n\n",
     )
     assert (2, 5) == (code, len(rows(out)))
     assert shown.startswith(question)
@@ -59,16 +68,25 @@ def test_rows_that_no_commit_names_are_not_thrown_away_unasked(server: str, tmp_
     for commit in (out / "_headgate" / "log").iterdir():
         commit.unlink()
     code, shown = on_terminal(
-        "fetch", f"{server}/[1-3]", "-o", out, "--fresh", question="what is there? [y/N] ", answer="n\n"
+        "fetch",
+        f"{server}/[1-3]",
+        "-o",
+        out,
+        "--if-exists",
+        "overwrite",
+        question="what is there? [y/N] ",
+        answer="n\n",
     )
     assert (2, 5) == (code, len(rows(out)))
-    assert shown.startswith(f"{out} holds a job that can't be read")
+    assert shown.startswith(f"{out} contains a job that can't be read")
 
 
 def test_the_end_of_the_input_is_no_yes_and_ends_the_line(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", question=QUESTION, answer="\x04")
+    code, shown = on_terminal(
+        "fetch", f"{server}/[1-3]", "-o", out, "--if-exists", "overwrite", question=QUESTION, answer="\x04"
+    )
     assert (2, 5) == (code, len(rows(out)))
     assert "nothing was done" == shown.splitlines()[-1]
 
@@ -80,27 +98,27 @@ def test_the_question_goes_to_the_terminal_if_urls_come_through_a_pipe(
     out, urls = tmp_path / "out", tmp_path / "urls.txt"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
     urls.write_text("".join(f"{server}/{row}\n" for row in range(3)))
-    piped = f"cat {urls} | {HEADGATE} fetch - -o {out} --fresh"
+    piped = f"cat {urls} | {HEADGATE} fetch - -o {out} --if-exists overwrite"
     code, shown = shell_on_terminal(piped, question=QUESTION, answer=answer)
     assert expected == (code, len(rows(out)))
-    assert f"{out} holds 5 rows of a job started 20" in shown
+    assert f"{out} contains 5 rows of a job started 20" in shown
 
 
 @pytest.mark.parametrize("flag", ["-y", "--yes"])
 def test_there_is_no_question_with_yes(flag: str, server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--fresh", flag)
+    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", out, "--if-exists", "overwrite", flag)
     assert (0, 3, False) == (code, len(rows(out)), QUESTION in shown)
 
 
 def test_there_is_no_question_if_nothing_is_lost(server: str, tmp_path: Path) -> None:
-    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", tmp_path / "out", "--fresh")
+    code, shown = on_terminal("fetch", f"{server}/[1-3]", "-o", tmp_path / "out", "--if-exists", "overwrite")
     assert (0, False) == (code, QUESTION in shown)
 
 
 def test_there_is_no_question_without_a_terminal(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    done = headgate("fetch", f"{server}/[1-3]", "-o", out, "--fresh", check=0)
+    done = headgate("fetch", f"{server}/[1-3]", "-o", out, "--if-exists", "overwrite", check=0)
     assert (3, False) == (len(rows(out)), QUESTION in done.stderr)

@@ -14,7 +14,7 @@ def test_a_row_has_one_key_in_all_runs_of_its_job_and_no_other_row_has_it(tmp_pa
         origin.statuses = {"/1": 503}
         origin.held = {"/3"}
         fetch = ("fetch", f"{origin.url}/[1-4]", "--idempotency-key", "-X", "POST", "-q", "-o")
-        with started(*fetch, out, "--grace-s", "0") as job:
+        with started(*fetch, out, "--shutdown-timeout", "0") as job:
             wait_for(lambda: len(origin.requests) >= 4)
             job.send_signal(signal.SIGINT)
             assert job.wait(LONGEST_S) == 130

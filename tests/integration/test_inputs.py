@@ -264,7 +264,7 @@ def test_bytes_after_gzip_data_are_named_with_their_offset_and_the_rows_before_t
 def test_a_compressed_file_of_no_bytes_does_not_replace_results(name: str, server: str) -> None:
     headgate("fetch", f"{server}/[1-3]", "-o", "out", check=0)
     Path(name).write_bytes(b"")
-    done = headgate("fetch", name, "-o", "out", "--fresh", "-y", check=2)
+    done = headgate("fetch", name, "-o", "out", "--if-exists", "overwrite", "-y", check=2)
     assert done.errors()[0].startswith(f"{name}: empty: ")
     assert table(Path("out")).num_rows == 3
 
@@ -318,11 +318,11 @@ def write_long_rows(server: str) -> bytes:
 def test_an_input_that_was_cut_off_is_an_error_and_the_job_resumes_when_it_is_restored() -> None:
     with changing(first=lambda: os.truncate("rows.csv", Path("rows.csv").stat().st_size // 2)) as origin:
         content = write_long_rows(origin.url)
-        command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1"]
+        command = ["fetch", "rows.csv", "-o", "out", "-c", "1", "--read-ahead", "1"]
         (message,) = headgate(*command, check=2).errors()
         assert message.startswith("rows.csv: truncated while it was read: it had ")
-        assert message.endswith("; restore the file to resume, or start over with --fresh")
-        status = json.loads(headgate("status", "out", "--json", check=0).stdout)
+        assert message.endswith("; restore the file to resume, or start over with --if-exists overwrite")
+        status = json.loads(headgate("status", "out", "--as-json", check=6).stdout)
         found = table(Path("out"))["url"].to_pylist()
         assert (False, len(found)) == (status["finished"], status["done"])
         assert 0 < len(found) < MANY
@@ -340,7 +340,7 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
 
     with changing(first=grow) as origin:
         size = len(write_long_rows(origin.url))
-        done = headgate("fetch", "rows.csv", "-o", "out", "-c", "1", "--window", "1", check=0)
+        done = headgate("fetch", "rows.csv", "-o", "out", "-c", "1", "--read-ahead", "1", check=0)
     assert f"note: rows.csv grew while it was read, from {size:,} to " in done.stderr
     assert [f"{origin.url}/{row}" for row in range(MANY)] == table(Path("out"))["url"].to_pylist()
 
@@ -351,7 +351,7 @@ def test_an_input_that_grows_ends_where_it_did_and_a_note_says_so() -> None:
 def test_a_directory_of_another_program_is_left_unchanged(server: str) -> None:
     Path("out").mkdir()
     Path("out/thesis.tex").write_text("chapter 1")
-    done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--fresh", check=2)
+    done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--if-exists", "overwrite", check=2)
     assert "out is not empty" in done.errors()[0]
     assert ["thesis.tex"] == [path.name for path in Path("out").iterdir()]
 

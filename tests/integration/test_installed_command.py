@@ -18,7 +18,9 @@ from support.run import HEADGATE, LONGEST_S, get, headgate, printed_by, serving,
 SLOW = {"asyncio", "email", "http", "importlib.metadata", "json", "multiprocessing", "pyarrow", "rich", "socket", "ssl"}
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["fetch", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["fetch", "-h"], ["fetch", "--help"], ["help", "retries"]]
+)
 def test_it_answers_without_importing_what_is_slow(arguments: list[str]) -> None:
     done = subprocess.run(
         [HEADGATE, *arguments],
@@ -47,14 +49,14 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     figures = json.loads(file.read_text())
     assert ({"200": 1, "404": 1}, {"status:503": 1}) == (figures["statuses"], figures["errors"])
     summary = Summary.from_json(file.read_text())
-    assert (3, 2, 1) == (summary.rows, summary.answered, summary.failed)
+    assert (3, 2, 1) == (summary.rows, summary.succeeded, summary.failed)
     assert "the server responded with 503 Service Unavailable" == summary.error_examples["status:503"].message
     assert str(out) == summary.output
     assert 0 < summary.latency_us.p50 <= summary.latency_us.p90 <= summary.latency_us.p99 <= summary.latency_us.max
     assert summary.peak_rss_bytes > 1_000_000
     assert summary.cpu_s > 0
     assert summary.requests_per_s > 0
-    assert summary.bound_by.text
+    assert summary.bottleneck.text
 
 
 def test_the_memory_is_that_of_the_command_and_not_of_its_parent(server: str, tmp_path: Path) -> None:
@@ -100,6 +102,12 @@ def test_quiet_says_nothing(server: str, tmp_path: Path) -> None:
     assert ("", "") == (done.stdout, done.stderr)
 
 
+def test_quiet_prints_one_line_if_rows_failed(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = headgate("fetch", f"{server}/{{1,status/503,status/404}}", "-o", out, "-q", "--retries", "0", check=3)
+    assert ("", f"1 of 3 rows failed (status:503 1): headgate retry {out}\n") == (done.stdout, done.stderr)
+
+
 def test_insecure_is_loud(server: str, tmp_path: Path) -> None:
     done = headgate("fetch", f"{server}/[1-2]", "-o", tmp_path / "out", "-q", "--insecure", check=0)
     assert done.stderr.startswith("WARNING: --insecure: certificates are not verified")
@@ -123,7 +131,7 @@ def test_never_more_in_flight_than_the_concurrency(tmp_path: Path) -> None:
 def test_the_bottleneck_is_named(tmp_path: Path) -> None:
     with serving("--delay", "0.2") as server:
         done = headgate("fetch", f"{server}/[1-60]", "-o", tmp_path / "out", "-c", "10", check=0)
-    assert "bound by concurrency: 10 in flight at a mean of " in done.stderr
+    assert "bottleneck: concurrency. 10 requests in flight at a mean of " in done.stderr
     assert "raise --concurrency" in done.stderr
 
 
@@ -169,7 +177,7 @@ def test_show_names_a_missing_path(tmp_path: Path) -> None:
 
 
 def test_serve_responds_as_its_flags_say() -> None:
-    with serving("--body-bytes", "1KiB", "--status", "201") as server:
+    with serving("--body-size", "1KiB", "--status", "201") as server:
         assert len(get(f"{server}/x")) == 1024
         assert stats(server)["responses"]["201"] == 1
 

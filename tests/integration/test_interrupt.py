@@ -116,7 +116,7 @@ def test_requests_in_flight_get_no_more_than_the_grace(tmp_path: Path) -> None:
             tmp_path / "out",
             "-c",
             "10",
-            "--grace-s",
+            "--shutdown-timeout",
             "0.5",
         ) as process,
     ):
@@ -138,9 +138,9 @@ def test_a_second_interrupt_ends_it_now(tmp_path: Path) -> None:
             tmp_path / "out",
             "-c",
             "10",
-            "--grace-s",
+            "--shutdown-timeout",
             "300",
-            "--timeout-s",
+            "--timeout",
             "600",
         ) as process,
     ):

@@ -21,7 +21,7 @@ def test_a_job_is_opened_inspected_and_retried(tmp_path: Path) -> None:
         status = job.status()
         assert (5, 3, 2, {"status:429": 1, "status:503": 1}, True, False) == (
             status.rows,
-            status.answered,
+            status.succeeded,
             status.failed,
             status.errors,
             status.finished,
@@ -29,9 +29,9 @@ def test_a_job_is_opened_inspected_and_retried(tmp_path: Path) -> None:
         )
         origin.statuses = {}
         summary = job.retry(only=["status:503"])
-        assert (1, 1, 0) == (summary.rows, summary.answered, summary.failed)
+        assert (1, 1, 0) == (summary.rows, summary.succeeded, summary.failed)
         assert summary.job is not None
-        assert (4, 1, summary.has_failed_rows) == (summary.job.answered, summary.job.failed, True)
+        assert (4, 1, summary.has_failed_rows) == (summary.job.succeeded, summary.job.failed, True)
         assert not job.retry(concurrency=2).has_failed_rows
     assert ["fetch", "retry", "retry"] == [run.command for run in job.status().runs]
     assert f"headgate.Job.open({str(out)!r})" == repr(job)
@@ -63,7 +63,7 @@ def test_a_job_without_rows_still_has_columns(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_job_it_is_an_output_error(tmp_path: Path) -> None:
-    with pytest.raises(headgate.OutputError, match="holds no job"):
+    with pytest.raises(headgate.OutputError, match="contains no job"):
         headgate.Job.open(tmp_path)
     with pytest.raises(headgate.OutputError, match="no such directory"):
         headgate.Job.open(tmp_path / "no")
@@ -91,11 +91,15 @@ def test_a_list_of_kinds_that_came_out_empty_does_not_mean_all(tmp_path: Path) -
 def test_errors_name_the_arguments_of_the_call_and_not_flags(tmp_path: Path) -> None:
     with changing() as origin:
         headgate.fetch(f"{origin.url}/[1-2]", tmp_path)
-        with pytest.raises(headgate.OutputError, match="replace them with fresh=True, or choose another output"):
-            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, resume=False)
-        with pytest.raises(headgate.OutputError, match=r": head was not given, now it is 1; .* fresh=True"):
-            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, head=1)
-    with pytest.raises(headgate.UsageError, match=r"^only names 'teapot', which is none of"):
+        with pytest.raises(
+            headgate.OutputError, match="replace them with if_exists='overwrite', or choose another output"
+        ):
+            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, if_exists="error")
+        with pytest.raises(
+            headgate.OutputError, match=r": max_rows was not given, now it is 1; .* if_exists='overwrite'"
+        ):
+            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, max_rows=1)
+    with pytest.raises(headgate.UsageError, match=r"^only names 'teapot', which is neither a status"):
         headgate.Job.open(tmp_path).retry(only=["teapot"])
 
 

@@ -37,7 +37,7 @@ def test_a_job_is_resumed_and_retried_with_the_columns_that_it_began_with() -> N
 
         append("in.ndjson", {"new": {"n": 1.0}, "id": 3, "url": f"{origin.url}/3"})
         origin.statuses["/3"] = 503
-        headgate(*command, "--allow-grown", check=3)
+        headgate(*command, "--allow-append", check=3)
         grown = [*begun, ("3", None, '{"new":{"n": 1.0}}')]
         assert grown == kept("out")
 
@@ -47,7 +47,7 @@ def test_a_job_is_resumed_and_retried_with_the_columns_that_it_began_with() -> N
         assert [200, 200, 200] == [row["status"] for row in rows(Path("out"))]
         headgate(*command, check=0)
 
-        headgate(*command, "--fresh", check=0)
+        headgate(*command, "--if-exists", "overwrite", check=0)
         assert "new" in rows(Path("out"))[0], "a job that is started over has the columns of now"
 
 
@@ -63,9 +63,9 @@ def test_columns_that_the_results_have_of_their_own_are_refused_or_left_out_ther
     append("in.ndjson", {"url": f"{server}/hash", "id": 1, "tag": "x", "body": "sent"})
     with pytest.raises(package.InputError, match='the column "body" can\'t be kept: the result has one of its own'):
         package.fetch("in.ndjson", "out", keep="*")
-    with pytest.raises(package.InputError, match=r"\"kept_rest\" can't be kept: it is the name of a selected column"):
-        package.fetch("in.ndjson", "out", keep="*", omit="body", body_column="body", select="kept_rest=$.a")
-    package.fetch("in.ndjson", "out", keep="*", omit="body", body_column="body")
+    with pytest.raises(package.InputError, match=r"\"kept_rest\" can't be kept: it is the name of an extracted column"):
+        package.fetch("in.ndjson", "out", keep="*", drop="body", body_column="body", extract="kept_rest=$.a")
+    package.fetch("in.ndjson", "out", keep="*", drop="body", body_column="body")
     assert [("1", "x", None)] == kept("out")
     assert "sent" == rows(Path("out"))[0]["body"]
 
@@ -73,7 +73,7 @@ def test_columns_that_the_results_have_of_their_own_are_refused_or_left_out_ther
 def test_what_later_lines_have_goes_to_the_rest_whatever_its_name(server: str) -> None:
     lines = [{"url": f"{server}/{row}", "id": row, "tag": "x"} for row in range(1_000)]
     append("in.ndjson", *lines, {"url": f"{server}/last", "id": 5, "status": 7, "kept_rest": None})
-    done = headgate("fetch", "in.ndjson", "-o", "-", "--keep", "*", "--omit", "body,headers", "-q", check=0)
+    done = headgate("fetch", "in.ndjson", "-o", "-", "--keep", "*", "--drop", "body,headers", "-q", check=0)
     last = done.rows()[-1]
     assert (200, "5", '{"status":7,"kept_rest":null}') == (last["status"], last["id"], last["kept_rest"])
     assert all(row["kept_rest"] is None for row in done.rows()[:-1])

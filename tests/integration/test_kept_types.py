@@ -57,7 +57,7 @@ def columns() -> Iterator[pa.Array]:
 def kept(*columns: str, form: str = "parquet") -> Path:
     """Returns the part of a job that keeps these columns of `rows.parquet`, in the order of the input."""
     keep = [flag for column in columns for flag in ("--keep", column)]
-    command = ["fetch", "rows.parquet", "-o", "out", "--format", form, "--fresh", "-y", "-c", "1"]
+    command = ["fetch", "rows.parquet", "-o", "out", "--format", form, "--if-exists", "overwrite", "-y", "-c", "1"]
     headgate(*command, *keep, check=0)
     return Path(f"out/part-00000001.{form}")
 

@@ -45,8 +45,8 @@ def kernel(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ke
         ("3", "len(headgate.fetch_table(table, url=server + '/{id}'))"),
         ("3", "sum(batch.num_rows for batch in headgate.map_batches(table, url=server + '/{id}'))"),
         ("3", "sum([batch.num_rows async for batch in headgate.amap_batches(table, url=server + '/{id}')])"),
-        ("3", "headgate.fetch(server + '/[1-3]', 'out').answered"),
-        ("3", "(await headgate.start(server + '/[1-3]', 'awaited')).answered"),
+        ("3", "headgate.fetch(server + '/[1-3]', 'out').succeeded"),
+        ("3", "(await headgate.start(server + '/[1-3]', 'awaited')).succeeded"),
     ],
 )
 def test_a_running_loop_is_no_hindrance(shown: str, cell: str, kernel: Kernel) -> None:
@@ -66,7 +66,7 @@ def test_a_running_loop_is_no_hindrance(shown: str, cell: str, kernel: Kernel) -
         ("CancelledError", "async for batch in headgate.amap_batches(table, url=server + '{held}'): pass"),
         ("KeyboardInterrupt", "headgate.fetch_table(table, url=server + '{held}')"),
         ("KeyboardInterrupt", "for batch in headgate.map_batches(table, url=server + '{held}'): pass"),
-        ("Interrupted", "headgate.fetch(server + '{held}', 'held', grace_s=0, progress=False)"),
+        ("Interrupted", "headgate.fetch(server + '{held}', 'held', shutdown_timeout=0, progress=False)"),
     ],
 )
 def test_interrupting_ends_the_call_and_the_next_cell_works(error: str, cell: str, kernel: Kernel, server: str) -> None:
@@ -89,7 +89,7 @@ def test_interrupting_ends_the_call_and_the_next_cell_works(error: str, cell: st
             "connect",
             "next(client.fetch_many(['http://127.0.0.1:1/']))",
         ),
-        ("<headgate.Client of http://", "answered", "client"),
+        ("<headgate.Client of http://", "succeeded", "client"),
         ("<headgate.AsyncClient of http://", "in flight", "in_loop"),
         ("<headgate.FetchMany: 0 of 0 requests done>", "", "client.fetch_many([])"),
         ("<headgate.AsyncFetchMany: 0 of 0 requests done>", "", "in_loop.fetch_many([])"),
@@ -107,7 +107,7 @@ def test_the_value_of_a_cell_is_shown_as_a_table_and_elsewhere_as_plain_text(
 
 
 def test_progress_of_a_job_is_one_line_that_is_overwritten(kernel: Kernel) -> None:
-    done = kernel.run("headgate.fetch(server + '/[1-50]', 'progress', progress=True).answered")
+    done = kernel.run("headgate.fetch(server + '/[1-50]', 'progress', progress=True).succeeded")
     assert ("50", 1) == (done.shown["text/plain"], len(done.lines))
     (line,) = done.lines.values()
     assert line.startswith("50 of 50 rows (100 %), ")

@@ -19,10 +19,10 @@ def status(url: str, **headers: str) -> tuple[int, str | None]:
 
 
 def test_each_limit_of_an_api_is_that_of_its_flag() -> None:
-    with serving("--api-rate", "2/h", "--api-burst", "3600") as server:
+    with serving("--api-rate", "2/h", "--api-burst", "2") as server:
         assert [(200, None), (200, None), (429, "3600")] == [status(f"{server}/{row}") for row in range(3)]
         assert {"api_rate": 1} == stats(server)["limits"]
-    with serving("--api-tokens", "10/h", "--api-burst", "3600") as server:
+    with serving("--api-tokens", "10/h", "--api-burst", "10") as server:
         headers = {"X-Tokens": "6"}
         assert [200, 429] == [status(f"{server}/{row}", **headers)[0] for row in range(2)]
     with serving("--api-fail-first", "100%") as server:

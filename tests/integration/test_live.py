@@ -13,7 +13,7 @@ import headgate as package
 from support.origin import Origin, changing
 from support.run import LONGEST_S, headgate, started, wait_for
 
-TAKEN = "the running job has taken it\n"
+TAKEN = "the running job applies it\n"
 NOT_RUNNING = "no job is running here: it holds from the next run\n"
 
 
@@ -32,14 +32,14 @@ def running(out: Path, *flags: str) -> Iterator[Origin]:
 def stopped(out: Path, origin: Origin) -> None:
     """Begins a job of five rows and stops it while one is in flight."""
     origin.held = {"/5"}
-    with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", "--grace-s", "0") as job:
+    with started("fetch", f"{origin.url}/[1-5]", "-o", out, "-q", "--shutdown-timeout", "0") as job:
         wait_for(lambda: len(origin.requests) == 5)
         job.send_signal(signal.SIGINT)
         assert job.wait(LONGEST_S) == 130
 
 
 def status(out: Path) -> dict[str, Any]:
-    figures: dict[str, Any] = json.loads(headgate("status", out, "--json", check=0).stdout)
+    figures: dict[str, Any] = json.loads(headgate("status", out, "--as-json").stdout)
     return figures
 
 
@@ -51,17 +51,17 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
     out = tmp_path / "out"
     with running(out):
         assert headgate("set", out, "--rate", "50/s", "-c", "300", check=0).stdout == TAKEN
-        assert headgate("set", out, "--rate", "none", "--deadline-s", "90", check=0).stdout == TAKEN
+        assert headgate("set", out, "--rate", "none", "--total-timeout", "90", check=0).stdout == TAKEN
         assert headgate("pause", out, check=0).stdout == TAKEN
         seen = status(out)
-        assert {"concurrency": "300", "rate": "none", "deadline_s": "90"} == seen["set"]
+        assert {"concurrency": "300", "rate": "none", "total_timeout": "90"} == seen["set"]
         assert seen["paused"]
-        printed = headgate("status", out, check=0).stdout
+        printed = headgate("status", out, check=5).stdout
         assert "; paused (pid " in printed
-        assert "  set        concurrency=300, deadline_s=90, rate=none\n" in printed
+        assert "  set        concurrency=300, rate=none, total_timeout=90\n" in printed
         assert headgate("unpause", out, check=0).stdout == TAKEN
         assert not status(out)["paused"]
-        assert ["control-taken.json", "control.json"] == files_of_changes(out)
+        assert ["control-reply.json", "control.json"] == files_of_changes(out)
     assert [] == files_of_changes(out)
     assert ({}, 5, True) == tuple(status(out)[key] for key in ("set", "done", "finished"))
     assert headgate("set", out, "--rate", "1/s", check=2).errors() == [
@@ -71,14 +71,14 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
 
 def test_an_option_that_a_running_job_cannot_apply_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with running(out, "--limit-by", "origin"):
+    with running(out, "--host-by", "origin"):
         headgate("set", out, "-c", "300", check=0)
         (error,) = headgate("set", out, "-c", "100000000", check=2).errors()
         assert error.startswith("--concurrency 100000000: this process may have ")
         (error,) = headgate("set", out, "--rate-per-host", "a.example=5/s", check=2).errors()
         assert error.startswith("--rate-per-host 'a.example' is not an origin, such as https://api.example.com")
-        (error,) = headgate("set", out, "--rate-cost", "5/s", check=2).errors()
-        assert error == "--rate-cost limits nothing: the job was started without costs of its rows"
+        (error,) = headgate("set", out, "--cost-rate", "5/s", check=2).errors()
+        assert error == "--cost-rate limits nothing: the job was started without costs of its rows"
         assert {"concurrency": "300"} == status(out)["set"]
         assert headgate("set", out, "--rate-per-host", "https://a.example=5/s", check=0).stdout == TAKEN
 
@@ -89,7 +89,7 @@ def test_a_set_option_holds_for_later_runs_that_do_not_name_it(tmp_path: Path) -
         stopped(out, origin)
         assert headgate("set", out, "--rate", "50/s", "--retries", "7", check=0).stdout == NOT_RUNNING
         assert {"rate": "50/s", "retries": "7"} == status(out)["set"]
-        with started("fetch", f"{origin.url}/[1-5]", "-o", out, "--rate", "70/s", "--grace-s", "0") as job:
+        with started("fetch", f"{origin.url}/[1-5]", "-o", out, "--rate", "70/s", "--shutdown-timeout", "0") as job:
             wait_for(lambda: len(origin.requests) == 6)
             assert {"retries": "7"} == status(out)["set"]
             job.send_signal(signal.SIGINT)
@@ -107,7 +107,7 @@ def test_a_job_that_starts_over_forgets_what_was_set(tmp_path: Path) -> None:
         headgate("set", out, "--rate", "50/s", check=0)
         headgate("pause", out, check=0)
         origin.released.set()
-        printed = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, "--fresh", check=0).stderr
+        printed = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, "--if-exists", "overwrite", check=0).stderr
     assert "still in force" not in printed
     assert "paused" not in printed
     assert 5 == status(out)["done"]
@@ -120,7 +120,7 @@ def test_a_damaged_file_of_changes_is_a_note_and_no_end(tmp_path: Path) -> None:
         headgate("set", out, "--rate", "50/s", check=0)
         path = out / "_headgate" / "control.json"
         path.write_bytes(path.read_bytes().replace(b"50/s", b"51/s"))
-        damage = f"{path} is damaged: what was set of the job while it ran is not known any more; set it again"
+        damage = f"{path} is damaged: the options that were set while the job ran are lost; set them again"
         assert damage == status(out)["note"]
         origin.released.set()
         printed = headgate("fetch", f"{origin.url}/[1-5]", "-o", out, check=0).stderr
@@ -155,7 +155,7 @@ def test_a_run_of_this_process_is_changed_at_once_and_its_job_remembers(tmp_path
         with package.start(f"{origin.url}/[1-5]", out) as run:
             run.set(rate_per_host={"a.example": "5/s", "*": "9/s"}, burst=3)
             run.set(concurrency=300)
-            assert 300 == run.snapshot().concurrency
+            assert 300 == run.statistics().concurrency
             run.set(concurrency=256)
             run.pause()
             job = package.Job.open(out)
@@ -187,10 +187,10 @@ def test_a_paused_job_starts_nothing_until_it_is_unpaused(tmp_path: Path) -> Non
             wait_for(lambda: len(origin.requests) == 1)
             assert package.Job.open(out).pause()
             origin.released.set()
-            wait_for(lambda: run.snapshot().rows == 1)
-            wait_for(lambda: run.snapshot().bound_by.kind == "paused")
-            assert (1, 0) == (len(origin.requests), run.snapshot().in_flight)
+            wait_for(lambda: run.statistics().rows == 1)
+            wait_for(lambda: run.statistics().bottleneck.kind == "paused")
+            assert (1, 0) == (len(origin.requests), run.statistics().in_flight)
             run.unpause()
         assert run.summary is not None
         assert 3 == run.summary.rows
-        assert run.summary.lost_s["paused"] > 0
+        assert run.summary.throttled_s["paused"] > 0

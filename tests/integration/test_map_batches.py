@@ -35,7 +35,7 @@ def test_the_result_is_the_table_with_the_columns_of_results(server: str) -> Non
     batches = [ids(0, 10), ids(10, 13)]
     rows = in_order(table_of(headgate.map_batches(batches, url=server + "/bytes/{id}")))
     assert [(n, f"{server}/bytes/{n}", 200, n, n, f"n{n}") for n in range(13)] == [
-        tuple(row[name] for name in ("row", "url", "status", "body_bytes", "id", "name")) for row in rows
+        tuple(row[name] for name in ("row", "url", "status", "received_bytes", "id", "name")) for row in rows
     ]
 
 
@@ -50,7 +50,7 @@ def test_the_columns_are_those_of_fetch(server: str, tmp_path: Any) -> None:
 
 
 def test_batches_of_results_are_a_valid_input(server: str) -> None:
-    first = headgate.map_batches(ids(0, 5), url=server + "/{id}", omit=["body", "headers"], keep=["id"])
+    first = headgate.map_batches(ids(0, 5), url=server + "/{id}", drop=["body", "headers"], keep=["id"])
     again = headgate.fetch_table(first, url=server + "/again/{id}", url_only=True, keep=["id"])
     assert [0, 1, 2, 3, 4] == sorted(pa.table(again)["id"].to_pylist())
 
@@ -74,7 +74,7 @@ def test_a_query_of_duckdb_is_read_and_batches_go_into_one(server: str) -> None:
     connection = duckdb.connect()
     query = "select $server || '/' || range as url, range as id from range(2500)"
     reader = connection.sql(query, params={"server": server}).to_arrow_reader(1000)
-    results = headgate.fetch_table(reader, omit=["body"])
+    results = headgate.fetch_table(reader, drop=["body"])
     connection.register("results", pa.table(results))
     found = connection.sql("select status, count(*), sum(id) from results group by status").fetchall()
     assert [(200, 2500, 2500 * 2499 // 2)] == found
@@ -99,10 +99,10 @@ def test_columns_make_requests_and_answers_make_columns(server: str) -> None:
         headers_column="head",
         body_column="payload",
         cost_column="cost",
-        rate_cost="1000/s",
+        cost_rate="1000/s",
         keep=["cost"],
-        omit=["body"],
-        select={"verb": "$.method", "sent": "$.body"},
+        drop=["body"],
+        extract={"verb": "$.method", "sent": "$.body"},
     )
     rows = in_order(results)
     assert [("POST", "abc", 1), ("GET", "", 2)] == [(row["verb"], row["sent"], row["cost"]) for row in rows]
@@ -117,13 +117,13 @@ def test_bodies_are_templates_and_a_missing_selection_fails_its_row_alone(server
         url=server + "/echo",
         json={"text": "{text}", "n": "{n}"},
         header_templates={"X-N": "{n}"},
-        select={"sent": "$.body", "nothing": "$.nothing"},
+        extract={"sent": "$.body", "nothing": "$.nothing"},
         require="nothing",
         retries=0,
     )
     rows = in_order(results)
     assert ['{"text": "say \\"hi\\"", "n": 1}', '{"text": "b", "n": 2}'] == [row["sent"] for row in rows]
-    assert ["unexpected_answer"] * 2 == [row["error"] for row in rows]
+    assert ["unexpected_response"] * 2 == [row["error"] for row in rows]
 
 
 def test_failures_are_rows(server: str) -> None:
@@ -145,7 +145,7 @@ def test_a_missing_column_is_named_with_those_that_exist(server: str) -> None:
         headgate.fetch_table(ids(0, 1))
     assert (
         "batches: there is no column 'url' with URLs: use url_column to name the one that has them, or url to make "
-        'them of others; the columns are "id", "name"'
+        'them of other columns; the columns are "id", "name"'
     ) == str(raised.value).replace('"url"', "'url'")
     with pytest.raises(headgate.InputError, match='there is no column "nr" for url; the columns are "id", "name"'):
         next(headgate.map_batches(ids(0, 1), url=server + "/{nr}"))
@@ -156,7 +156,7 @@ def test_a_column_that_results_have_is_refused_unless_they_go_without(server: st
     with pytest.raises(headgate.InputError, match='"status" can\'t be kept: the result has one of its own'):
         headgate.fetch_table(table, url_only=True)
     table = table.drop_columns("status")
-    rows = in_order(headgate.fetch_table(table, url_only=True, omit=["body"]))
+    rows = in_order(headgate.fetch_table(table, url_only=True, drop=["body"]))
     assert ["x"] == [row["body"] for row in rows]
 
 
@@ -180,14 +180,14 @@ def test_mistakes_in_options_are_raised_before_anything_is_read() -> None:
     with pytest.raises(headgate.UsageError) as raised:
         headgate.map_batches(never(), concurrency=0, retries=-1)
     assert "concurrency must be at least 1, not 0; retries must be at least 0, not -1" == str(raised.value)
-    with pytest.raises(headgate.UsageError, match=r"select"):
-        headgate.map_batches(never(), select={"a": "nonsense"})
-    with pytest.raises(headgate.UsageError, match=r"omit"):
-        headgate.map_batches(never(), omit=["nonsense"])
+    with pytest.raises(headgate.UsageError, match=r"extract"):
+        headgate.map_batches(never(), extract={"a": "nonsense"})
+    with pytest.raises(headgate.UsageError, match=r"drop"):
+        headgate.map_batches(never(), drop=["nonsense"])
     with pytest.raises(TypeError, match=r"map_batches\(\) got an unexpected keyword argument 'output'"):
         headgate.map_batches(never(), output="x")  # type: ignore[call-arg] # the mistake
-    with pytest.raises(TypeError, match=r"fetch_table\(\) got an unexpected keyword argument 'timeout'"):
-        headgate.fetch_table(never(), timeout=1)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(TypeError, match=r"fetch_table\(\) got an unexpected keyword argument 'output'"):
+        headgate.fetch_table(never(), output="x")  # type: ignore[call-arg] # the mistake
 
 
 def test_a_value_that_is_no_table_is_refused() -> None:
@@ -277,7 +277,7 @@ def test_an_endless_input_is_read_as_far_as_the_bounds_allow() -> None:
 
 def test_leaving_early_cancels_what_is_in_flight_and_the_next_call_need_not_wait() -> None:
     with serving("--delay", "30") as server:
-        with headgate.map_batches(ids(0, 500), url=server + "/{id}", rate="10/s", timeout_s=60) as batches:
+        with headgate.map_batches(ids(0, 500), url=server + "/{id}", rate="10/s", timeout=60) as batches:
             thread = threading.Thread(target=lambda: list(islice(batches, 1)))
             thread.start()
             wait_for(lambda: stats(server)["requests_in_progress"] >= 2)
@@ -287,13 +287,13 @@ def test_leaving_early_cancels_what_is_in_flight_and_the_next_call_need_not_wait
         wait_for(lambda: stats(server)["requests_in_progress"] == 0)
     with serving() as server:
         began = time.monotonic()
-        headgate.fetch_table(ids(0, 2), url=server + "/{id}", rate="10/s", timeout_s=60)
+        headgate.fetch_table(ids(0, 2), url=server + "/{id}", rate="10/s", timeout=60)
         assert time.monotonic() - began < 5
 
 
 def test_ctrl_c_ends_the_wait() -> None:
     with serving("--delay", "30") as server:
-        batches = headgate.map_batches(ids(0, 10), url=server + "/{id}", timeout_s=60)
+        batches = headgate.map_batches(ids(0, 10), url=server + "/{id}", timeout=60)
         timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
@@ -336,14 +336,14 @@ def test_an_event_loop_is_not_blocked(server: str) -> None:
 def test_options_that_change_from_call_to_call_leave_nothing_behind(server: str) -> None:
     for number in range(30):
         results = headgate.fetch_table(
-            ids(0, 1), url=server + "/echo", bearer=f"t{number}", select={"said": "$.headers"}
+            ids(0, 1), url=server + "/echo", bearer=f"t{number}", extract={"said": "$.headers"}
         )
         assert f"Bearer t{number}" in pa.table(results)["said"].to_pylist()[0]
 
 
 def test_large_bodies_make_small_batches(server: str) -> None:
     table = pa.table({"url": [f"{server}/bytes/700000"] * 20})
-    batches = list(headgate.map_batches(table, max_memory_bytes=2**20 * 4))
+    batches = list(headgate.map_batches(table, max_memory=2**20 * 4))
     assert sum(batch.num_rows for batch in batches) == 20
     assert max(batch.num_rows for batch in batches) <= 2
 
@@ -351,7 +351,7 @@ def test_large_bodies_make_small_batches(server: str) -> None:
 def test_an_iterator_that_is_dropped_cancels_what_is_in_flight(server: str) -> None:
     with serving("--delay", "30") as slow:
         table = pa.table({"url": [f"{server}/1", *(f"{slow}/{number}" for number in range(10))]})
-        batches = headgate.map_batches(table, timeout_s=60)
+        batches = headgate.map_batches(table, timeout=60)
         assert next(batches).num_rows == 1
         wait_for(lambda: bool(stats(slow)["requests_in_progress"] == 10))
         del batches

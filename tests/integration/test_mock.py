@@ -1,4 +1,4 @@
-"""`headgate.testing`: answers in place of the network."""
+"""`headgate.testing`: responses in place of the network."""
 
 import asyncio
 import gzip
@@ -15,11 +15,12 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate.testing import Answer, MockRequest, MockServer
+from headgate.client._errors import CLASS_OF
+from headgate.testing import MockRequest, MockResponse, MockServer
 from support.results import table
 
 URL = "https://api.example.com/users/1"
-FAST = {"retry_delay_s": 0.001}
+FAST = {"retry_delay": 0.001}
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def mock() -> Iterator[MockServer]:
 
 @pytest.fixture
 def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay_s=0.001) as client:
+    with headgate.Client(retry_delay=0.001) as client:
         yield client
 
 
@@ -45,9 +46,9 @@ def test_a_route_answers_and_records_its_requests(mock: MockServer, client: head
     request = route.calls[-1].request
     assert ("POST", URL + "?page=1", {"name": "a"}) == (request.method, request.url, request.json())
     assert ("7", "api.example.com", {"id": "1"}) == (request.headers["x-trace"], request.host, request.path_params)
-    answer = route.calls[-1].answer
-    assert answer is not None
-    assert {"id": 1} == answer.json()
+    sent = route.calls[-1].response
+    assert sent is not None
+    assert {"id": 1} == sent.json()
 
 
 def test_a_mock_answers_a_client_that_was_made_before_and_the_server_answers_afterwards(server: str) -> None:
@@ -82,26 +83,23 @@ def test_coroutines_get_answers_and_earlier_requests_are_still_in_flight(server:
 
 
 def test_retries_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
-    route = mock.get("/flaky").answers([503, headgate.ConnectTimeout, (200, {"ok": True})])
+    route = mock.get("/flaky").respond_in_turn([503, headgate.ConnectTimeout, (200, {"ok": True})])
     response = client.get("https://a.example/flaky")
     assert ({"ok": True}, 3, 3) == (response.json(), response.attempts, route.call_count)
-    assert [503, None, 200] == [call.answer.status if call.answer else None for call in route.calls]
+    assert [503, None, 200] == [call.response.status if call.response else None for call in route.calls]
 
 
 def test_answers_may_be_without_end(mock: MockServer, client: headgate.Client) -> None:
-    mock.get("/n").answers({"n": n} for n in range(10**9))
+    mock.get("/n").respond_in_turn({"n": n} for n in range(10**9))
     assert [0, 1, 2] == [client.get("http://a.example/n").json()["n"] for _ in range(3)]
 
 
 def test_redirects_and_content_encodings_are_those_of_the_engine(mock: MockServer, client: headgate.Client) -> None:
-    mock.get("https://a.example/").answer(302, headers={"Location": "http://b.example/end"})
-    mock.get("http://b.example/end").answer(content=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
+    mock.get("https://a.example/").respond(302, headers={"Location": "http://b.example/end"})
+    mock.get("http://b.example/end").respond(content=gzip.compress(b"packed"), headers={"Content-Encoding": "gzip"})
     response = client.get("https://a.example/")
     assert ("packed", "http://b.example/end") == (response.text, response.url)
     assert ["https://a.example/"] == [hop.url for hop in response.history]
-
-
-CLASS_OF = {of_kind.kind: of_kind for of_kind in headgate.RequestError.__subclasses__()}
 
 
 @pytest.mark.parametrize("kind", sorted(CLASS_OF))
@@ -112,9 +110,23 @@ def test_each_kind_of_error_can_be_had(mock: MockServer, kind: str) -> None:
     assert (URL, 1) == (caught.value.url, caught.value.attempts)
 
 
+@pytest.mark.parametrize("error", [headgate.RequestTimeout, headgate.RequestError, headgate.StatusError])
+def test_a_class_without_an_error_kind_is_refused(mock: MockServer, error: type[headgate.RequestError]) -> None:
+    with pytest.raises(TypeError, match=f"such as headgate.ConnectError, not {error.__name__}"):
+        mock.get(URL, error=error)
+
+
+def test_a_status_error_of_a_function_is_raised_at_the_end_of_the_block(client: headgate.Client) -> None:
+    server = headgate.testing.mock()
+    server.get("https://b.example/", status=404)
+    server.get(URL, response=lambda _: headgate.get("https://b.example/").raise_for_status().text)
+    with pytest.raises(AssertionError, match="StatusError: 404 Not Found"), server:
+        list(client.fetch_many([URL]))
+
+
 def test_an_error_is_retried_as_one_of_its_kind_is(mock: MockServer, client: headgate.Client) -> None:
-    refused, closed = mock.post("/refused", error="connect"), mock.post("/closed", error="closed")
-    for path, kind in (("refused", headgate.ConnectError), ("closed", headgate.ConnectionClosed)):
+    refused, closed = mock.post("/refused", error="connect"), mock.post("/connection_closed", error="connection_closed")
+    for path, kind in (("refused", headgate.ConnectError), ("connection_closed", headgate.ConnectionClosed)):
         with pytest.raises(kind):
             client.post(f"http://a.example/{path}")
     # A POST that the server may have received is not resent.
@@ -122,27 +134,27 @@ def test_an_error_is_retried_as_one_of_its_kind_is(mock: MockServer, client: hea
 
 
 def test_a_connection_may_end_in_the_middle_of_a_body(mock: MockServer) -> None:
-    mock.get(URL).answer(content=b"abcdef", cut_after=3)
+    mock.get(URL).respond(content=b"abcdef", cut_after=3)
     with headgate.Client(retries=0) as client, pytest.raises(headgate.ConnectionClosed, match="middle of the body"):
         client.get(URL)
 
 
 def test_timeouts_are_real(mock: MockServer) -> None:
-    mock.get(URL).answer(delay_s=3600)
-    with headgate.Client(retries=0) as client, pytest.raises(headgate.RequestTimeout):
-        client.get(URL, timeout_s=0.01)
+    mock.get(URL).respond(delay=3600)
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.ReadTimeout):
+        client.get(URL, timeout=0.01)
 
 
 def test_a_delayed_answer_comes(mock: MockServer, client: headgate.Client) -> None:
-    mock.get(URL).answer(text="late", delay_s=0.001)
+    mock.get(URL).respond(text="late", delay=0.001)
     assert "late" == client.get(URL).text
 
 
 def test_an_answer_may_be_computed(mock: MockServer, client: headgate.Client) -> None:
-    def double(request: MockRequest) -> Answer:
-        return Answer(json={"twice": int(request.path_params["n"]) * 2}, headers={"X-Query": request.query})
+    def double(request: MockRequest) -> MockResponse:
+        return MockResponse(json={"twice": int(request.path_params["n"]) * 2}, headers={"X-Query": request.query})
 
-    mock.get("/double/{n}", answer=double)
+    mock.get("/double/{n}", response=double)
     response = client.get("https://a.example/double/21?why")
     assert ({"twice": 42}, "why") == (response.json(), response.headers["x-query"])
 
@@ -182,7 +194,7 @@ def test_a_request_that_a_function_leaves_goes_to_the_next_route_and_last_to_the
         return "handler" if request.path == "/c" else None
 
     with (
-        headgate.testing.mock(handler, base_url="http://a.example", assert_all_answered=False) as mock,
+        headgate.testing.mock(handler, base_url="http://a.example", assert_all_mocked=False) as mock,
         headgate.Client() as client,
     ):
         mock.get(prefix="/").gives(lambda request: "first" if request.path == "/a" else None)
@@ -194,7 +206,7 @@ def test_a_request_that_a_function_leaves_goes_to_the_next_route_and_last_to_the
 
 
 def test_a_function_may_raise_an_error_of_headgate(mock: MockServer) -> None:
-    def raise_it(_: MockRequest) -> Answer:
+    def raise_it(_: MockRequest) -> MockResponse:
         raise headgate.TlsError("expired")
 
     mock.get(URL).gives(raise_it)
@@ -204,7 +216,7 @@ def test_a_function_may_raise_an_error_of_headgate(mock: MockServer) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), pytest.fail.Exception("no")])
 def test_another_error_of_a_function_is_raised_at_the_end(error: BaseException) -> None:
-    def raise_it(_: MockRequest) -> Answer:
+    def raise_it(_: MockRequest) -> MockResponse:
         raise error
 
     with (
@@ -218,12 +230,12 @@ def test_another_error_of_a_function_is_raised_at_the_end(error: BaseException) 
 
 
 def test_an_error_of_a_generator_is_raised_at_the_end() -> None:
-    def answers() -> Iterator[int]:
+    def responses() -> Iterator[int]:
         yield 200
         raise LookupError("no more")
 
     mock = headgate.testing.mock()
-    mock.get(URL).answers(answers())
+    mock.get(URL).respond_in_turn(responses())
     with pytest.raises(AssertionError, match="no more"), mock, headgate.Client() as client:
         list(client.fetch_many([URL, URL]))
 
@@ -231,12 +243,12 @@ def test_an_error_of_a_generator_is_raised_at_the_end() -> None:
 def test_the_result_of_a_function_must_be_an_answer() -> None:
     mock = headgate.testing.mock(lambda _: object())  # type: ignore[arg-type, return-value]
     with (
-        pytest.raises(AssertionError, match=r"an answer is a headgate\.testing\.Answer"),
+        pytest.raises(AssertionError, match=r"a response is a headgate\.testing\.MockResponse"),
         mock,
         headgate.Client() as client,
     ):
         list(client.fetch_many([URL]))
-    assert [None] == [call.answer for call in mock.calls]
+    assert [None] == [call.response for call in mock.calls]
 
 
 def test_a_route_with_the_same_pattern_replaces_the_earlier_one(mock: MockServer, client: headgate.Client) -> None:
@@ -270,19 +282,19 @@ def test_a_route_for_anything_does_not_replace_one_for_something(mock: MockServe
         {"headers": {"x": "3"}},
         {"headers": {"x": "4"}},
     ]
-    answers = [client.post("http://a.example/a", **given).text for given in sent]
-    assert [f"new {number}" for number in range(len(sent))] == answers
+    responses = [client.post("http://a.example/a", **given).text for given in sent]
+    assert [f"new {number}" for number in range(len(sent))] == responses
 
 
 def test_many_requests_are_answered_in_their_order(mock: MockServer, client: headgate.Client) -> None:
-    mock.get("/{n}", answer=lambda request: request.path_params["n"])
+    mock.get("/{n}", response=lambda request: request.path_params["n"])
     urls = [f"https://{n % 7}.example/{n}" for n in range(3000)]
     assert [str(n) for n in range(3000)] == [o.unwrap().text for o in client.fetch_many(urls, ordered=True)]
     assert (3000, 1000) == (mock.call_count, len(mock.calls))
 
 
 def test_large_bodies_go_both_ways(mock: MockServer, client: headgate.Client) -> None:
-    mock.post(URL, answer=lambda request: Answer(content=request.content[::-1]))
+    mock.post(URL, response=lambda request: MockResponse(content=request.content[::-1]))
     sent = os.urandom(3_000_000)
     assert sent[::-1] == client.post(URL, content=sent).content
 
@@ -310,7 +322,7 @@ def test_tables_are_answered_and_share_nothing_with_calls_outside(server: str) -
 
 
 def test_jobs_are_answered(mock: MockServer, tmp_path: Path) -> None:
-    route = mock.get("https://a.example/{n}").answers(({"n": n} if n != 2 else 404) for n in range(5))
+    route = mock.get("https://a.example/{n}").respond_in_turn(({"n": n} if n != 2 else 404) for n in range(5))
     (tmp_path / "urls.txt").write_text("".join(f"https://a.example/{n}\n" for n in range(4)))
     summary = headgate.fetch(tmp_path / "urls.txt", tmp_path / "out", concurrency=1, progress=False)
     assert ({200: 3, 404: 1}, 4) == (summary.statuses, route.call_count)
@@ -325,12 +337,12 @@ def test_proxies_and_http2_are_bypassed(mock: MockServer) -> None:
 
 def test_robots_txt_is_fetched_from_the_mock(mock: MockServer) -> None:
     mock.get("/robots.txt", text="User-agent: *\nDisallow: /users")
-    with headgate.Client(robots=True) as client, pytest.raises(headgate.BlockedByRobots):
+    with headgate.Client(obey_robots=True) as client, pytest.raises(headgate.BlockedByRobots):
         client.get(URL)
 
 
 def test_threads_share_a_mock(mock: MockServer, client: headgate.Client) -> None:
-    route = mock.get("/{n}", answer=lambda request: request.path_params["n"])
+    route = mock.get("/{n}", response=lambda request: request.path_params["n"])
     with ThreadPoolExecutor(16) as threads:
         found = threads.map(lambda n: client.get(f"http://a.example/{n}").text, range(320))
         assert [str(n) for n in range(320)] == list(found)

@@ -15,12 +15,12 @@ from headgate.testing import MockRequest
 from support.run import printed_by
 
 URL = "https://api.example.com/users/1"
-FAST = {"retry_delay_s": 0.001}
+FAST = {"retry_delay": 0.001}
 
 
 @pytest.fixture
 def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay_s=0.001) as client:
+    with headgate.Client(retry_delay=0.001) as client:
         yield client
 
 
@@ -40,18 +40,18 @@ def test_a_request_without_an_answer_fails_and_so_does_the_block() -> None:
         ask()
     assert failed is not None
     assert failed.value.attempts == 1
-    assert f"the mock has no answer for this request (POST {URL}; its routes: GET {URL} (called once))" in str(
+    assert f"the mock has no response for this request (POST {URL}; its routes: GET {URL} (called once))" in str(
         failed.value
     )
-    assert f"the mock had no answer for 1 request:\n  POST {URL}\nits routes:\n  GET {URL} (called once)" == str(
+    assert f"the mock had no response for 1 request:\n  POST {URL}\nits routes:\n  GET {URL} (called once)" == str(
         caught.value
     )
-    assert [None] == [call.answer for call in mock.calls if call.request.method == "POST"]
+    assert [None] == [call.response for call in mock.calls if call.request.method == "POST"]
 
 
 def test_answers_can_be_used_up() -> None:
-    with headgate.testing.mock(assert_all_answered=False) as mock, headgate.Client() as client:
-        mock.get(URL).answers(["one", "two"])
+    with headgate.testing.mock(assert_all_mocked=False) as mock, headgate.Client() as client:
+        mock.get(URL).respond_in_turn(["one", "two"])
         assert ["one", "two"] == [client.get(URL).text for _ in range(2)]
         with pytest.raises(headgate.InvalidRequest, match=re.escape("called 2 times")):
             client.get(URL)
@@ -65,14 +65,14 @@ def test_a_route_that_was_not_called_fails_the_block() -> None:
 
 
 def test_assertions_that_are_switched_off_do_not_raise() -> None:
-    with headgate.testing.mock(assert_all_called=False, assert_all_answered=False) as mock, headgate.Client() as client:
+    with headgate.testing.mock(assert_all_called=False, assert_all_mocked=False) as mock, headgate.Client() as client:
         mock.get("/a")
         with pytest.raises(headgate.InvalidRequest):
             client.get(URL)
     with pytest.raises(AssertionError):
-        mock.assert_all_answered()
+        mock.assert_all_mocked()
     mock.reset()
-    mock.assert_all_answered()
+    mock.assert_all_mocked()
     assert 0 == mock.call_count
 
 
@@ -133,7 +133,7 @@ def open_files() -> int:
 def test_nothing_is_left_open() -> None:
     def once() -> None:
         with headgate.testing.mock() as mock, headgate.Client() as client:
-            mock.get(prefix="http://").answer(text="a")
+            mock.get(prefix="http://").respond(text="a")
             assert 50 == sum(1 for _ in client.fetch_many(f"http://{n}.example/" for n in range(50)))
 
     once()

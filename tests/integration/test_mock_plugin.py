@@ -68,7 +68,7 @@ def test_a_test_that_names_the_fixture_has_it(tmp_path: Path, flags: tuple[str, 
 def test_what_had_no_answer_or_was_not_called_is_an_error_of_its_test(tmp_path: Path) -> None:
     done = pytest_runs(FAILING, tmp_path)
     assert "2 passed, 2 errors" in done.stdout, done.stdout + done.stderr
-    assert "the mock had no answer for 1 request:" in done.stdout
+    assert "the mock had no response for 1 request:" in done.stdout
     assert "GET /nothing (never called)" in done.stdout
 
 

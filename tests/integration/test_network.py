@@ -28,7 +28,7 @@ def test_a_list_reaches_nothing_that_is_not_public_and_the_summary_names_the_opt
 ) -> None:
     out, before = tmp_path / "out", stats(server)["requests"]
     urls = untrusted_urls(tmp_path, f"{server}/1", METADATA)
-    done = headgate("fetch", urls, "-o", out, "--network", "public", "--robots", check=3)
+    done = headgate("fetch", urls, "-o", out, "--network", "public", "--obey-robots", check=3)
     assert [BLOCKED] * 2 == [row["error"] for row in rows(out)]
     assert ["127.0.0.1", "169.254.169.254"] == [row["error_detail"] for row in rows(out)]
     assert [0, 0] == [row["attempts"] for row in rows(out)]
@@ -57,7 +57,7 @@ def test_a_plan_shows_what_is_in_force(server: str, tmp_path: Path) -> None:
 def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: Path) -> None:
     urls = untrusted_urls(tmp_path, f"{server}/1")
     proxy = ["--proxy", "http://127.0.0.1:1"]
-    assert "note: what a proxy connects to is not known here" in headgate("plan", urls, *proxy, check=0).stdout
+    assert "note: a proxy looks up hostnames itself" in headgate("plan", urls, *proxy, check=0).stdout
     done = headgate("plan", urls, "--network", "public", *proxy, check=2)
     assert "--network can't be public behind a proxy" in done.errors()[0]
     assert "--trust-proxy" in done.errors()[0]
@@ -67,9 +67,9 @@ def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: P
 def test_mistakes_of_several_options_together_are_named_at_once(tmp_path: Path) -> None:
     urls = untrusted_urls(tmp_path, "http://127.0.0.1:1/")
     public = ("--network", "public", "--proxy", "http://127.0.0.1:1")
-    done = headgate("plan", urls, *public, "--select", "a=$.a", "--raw", "--require", "a", check=2)
+    done = headgate("plan", urls, *public, "--extract", "a=$.a", "--no-decode", "--require", "a", check=2)
     errors = done.errors()
-    assert errors[0] == "--select can't have values of bodies with --raw, as bodies are not decoded"
+    assert errors[0] == "--extract can't have values of bodies with --no-decode, as bodies are not decoded"
     assert errors[1].startswith("--network can't be public behind a proxy")
     assert len(errors) == 2
 

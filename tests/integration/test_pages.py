@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from support.console import ADDRESS, Console, shape
+from support.console import Console, shape
 from support.documents import PAGES, Command, steps, table as documented
 from support.results import table
 from support.run import headgate
@@ -52,21 +52,8 @@ def test_a_command_that_prints_something_else_is_noticed(server: str, tmp_path: 
 
 
 def test_figures_units_and_bottlenecks_are_no_difference() -> None:
-    shown = "done: 10,000 rows in 18 s\n  latency  p50 1.51 s\nbound by memory: 3\n"
-    assert shape(shown) == shape("done: 5 rows in 0.1 s\n  latency     p50 798 µs\nbound by concurrency: 5 of 6\n")
-
-
-def test_the_file_of_rows_becomes_what_the_readme_shows(server: str, tmp_path: Path) -> None:
-    by_command = {step.typed: step.output for step in steps("README.md") if isinstance(step, Command)}
-    source = tmp_path / "urls.csv"
-    source.write_text(by_command["cat urls.csv"].replace(ADDRESS, server))
-    headgate("fetch", source, "-o", tmp_path / "pages", "--keep", "id", "-q", check=3)
-    (shown,) = [output for typed, output in by_command.items() if typed.startswith("headgate show pages")]
-    columns = shown.split("\n", 1)[0].split()[:-1]
-    # The rows are in the order in which they ended.
-    expected = sorted(line.split()[: len(columns)] for line in shown.splitlines() if re.match(r" +\d +a\d", line))
-    found = table(tmp_path / "pages").select(columns).to_pylist()
-    assert expected == [["-" if cell is None else str(cell) for cell in row.values()] for row in found]
+    shown = "done: 10,000 rows in 18 s\n  latency  p50 1.51 s\nbottleneck: memory. 3\n"
+    assert shape(shown) == shape("done: 5 rows in 0.1 s\n  latency     p50 798 µs\nbottleneck: concurrency. 5 of 6\n")
 
 
 def test_the_columns_are_those_of_the_results_page(server: str, tmp_path: Path) -> None:

@@ -167,19 +167,19 @@ def test_a_probe_without_a_response_shows_why_and_no_time(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("ceilings", "seconds", "flags"),
     [
-        ([("concurrency", 200.0)], 50.0, ["-c", "100", "--assume-latency-s", "0.5"]),
+        ([("concurrency", 200.0)], 50.0, ["-c", "100", "--assume-latency", "0.5"]),
         ([("rate", 100.0)], 100.0, ["--rate", "6000/m"]),
         (
             [("rate", 100.0), ("concurrency", 200.0)],
             100.0,
-            ["-c", "20", "--assume-latency-s", "0.1", "--rate", "100/s"],
+            ["-c", "20", "--assume-latency", "0.1", "--rate", "100/s"],
         ),
         # 8,000 of 10,000 rows go to one host, and take 1,600 s.
         ([("rate_per_host", 6.25), ("rate", 100.0)], 1600.0, ["--rate-per-host", "5/s", "--rate", "100/s"]),
         # The other rows take 1,000 s.
         ([("rate_per_host", 10.0)], 1000.0, ["--rate-per-host", "b.example=2/s", "--rate-per-host", "50/s"]),
         ([("concurrency_per_host", 25.0), ("concurrency", 2560.0)], 400.0, ["--concurrency-per-host", "2"]),
-        ([("rate_cost", 100.0)], 100.0, ["--rate-cost", "1000/s", "--cost-of", "body-bytes", "-d", "0123456789"]),
+        ([("cost_rate", 100.0)], 100.0, ["--cost-rate", "1000/s", "--cost-estimate", "body-bytes", "-d", "0123456789"]),
         ([], None, []),
     ],
 )
@@ -188,7 +188,7 @@ def test_the_time_follows_from_the_narrowest_limit(
 ) -> None:
     urls = tmp_path / "urls.txt"
     urls.write_text("".join(f"http://{'b' if row % 5 == 0 else 'a'}.example/{row}\n" for row in range(10_000)))
-    latency = ["--assume-latency-s", "0.1"] if "--concurrency-per-host" in flags else []
+    latency = ["--assume-latency", "0.1"] if "--concurrency-per-host" in flags else []
     found = plan(urls, *flags, *latency)
     assert [option for option, _ in ceilings] == [each["option"] for each in found["ceilings"]]
     assert [each["per_s"] for each in found["ceilings"]] == pytest.approx([per_s for _, per_s in ceilings])
@@ -198,24 +198,24 @@ def test_the_time_follows_from_the_narrowest_limit(
 def test_costs_are_those_of_the_column(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("url,tokens\n" + "".join(f"http://a.example/{row},{row % 20}\n" for row in range(1000)))
-    found = plan(source, "--rate-cost", "9500/m", "--cost-column", "tokens")
+    found = plan(source, "--cost-rate", "9500/m", "--cost-column", "tokens")
     # A row costs 9.5 on average, so that 1,000 rows take a minute.
-    assert [("rate_cost", 158.0)] == [(each["option"], each["limit"] // 1) for each in found["ceilings"]]
+    assert [("cost_rate", 158.0)] == [(each["option"], each["limit"] // 1) for each in found["ceilings"]]
     assert found["seconds"] == pytest.approx(60)
 
 
 def test_hostnames_are_counted_if_limits_are_by_address(tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text("http://a.example/\nhttp://b.example/\n")
-    found = plan(source, "--limit-by", "address", "--rate-per-host", "1/s")
+    found = plan(source, "--host-by", "address", "--rate-per-host", "1/s")
     assert (2, "address") == (found["different_hosts"], found["hosts_by"])
-    assert ["names are counted as hosts here: their addresses are not looked up"] == found["notes"]
+    assert ["hostnames are counted as hosts here: their addresses are not looked up"] == found["notes"]
 
 
 def test_the_sentence_names_the_limit_and_the_time() -> None:
     found = plan("http://127.0.0.1/[1-50000000]", "--rate", "100/s")
     assert (
-        "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s" == found["time"]
+        "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless responses take more than 2.6 s" == found["time"]
     )
 
 
@@ -223,18 +223,18 @@ def test_rows_that_an_earlier_run_has_done_are_counted(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with serving() as server:
         urls = f"{server}/{{a,b,c}}/[1-100]"
-        headgate("fetch", urls, "-o", out, "-q", "--head", "300", check=0)
-        finished = plan(urls, "-o", out, "--head", "300")
+        headgate("fetch", urls, "-o", out, "-q", "--max-rows", "300", check=0)
+        finished = plan(urls, "-o", out, "--max-rows", "300")
         assert ("finished", 300, 0, []) == tuple(finished[key] for key in ("directory", "done", "left", "requests"))
         # Another input is refused with the message of fetch.
         for verb in ("plan", "fetch"):
-            done = headgate(verb, urls, "-o", out, "--head", "299", check=2)
-            assert "head was 300, now it is 299" in done.errors()[0].replace("--", "")
+            done = headgate(verb, urls, "-o", out, "--max-rows", "299", check=2)
+            assert "max-rows was 300, now it is 299" in done.errors()[0].replace("--", "")
         assert ("replaced", 300) == tuple(
-            plan(urls, "-o", out, "--fresh")[key] for key in ("directory", "rows_replaced")
+            plan(urls, "-o", out, "--if-exists", "overwrite")[key] for key in ("directory", "rows_replaced")
         )
         before = sorted(path.name for path in out.rglob("*"))
-        plan(urls, "-o", out, "--head", "300")
+        plan(urls, "-o", out, "--max-rows", "300")
         assert before == sorted(path.name for path in out.rglob("*"))
 
 
@@ -243,11 +243,11 @@ def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: P
     with serving() as server:
         lines = [f"{server}/{row}" for row in range(5)] + [f"{server}/fault/hang-before-headers"] * 3
         urls.write_text("\n".join(lines) + "\n")
-        headgate("fetch", urls, "-o", out, "-q", "--timeout-s", "1", "--retries", "0", check=3)
+        headgate("fetch", urls, "-o", out, "-q", "--timeout", "1", "--retries", "0", check=3)
     # A plan knows that the input of the job grew.
     with urls.open("a") as file:
         file.write("http://127.0.0.1:1/more\n" * 2)
-    found = plan(urls, "-o", out, "--allow-grown")
+    found = plan(urls, "-o", out, "--allow-append")
     assert ("resumed", 10, 8, 2) == tuple(found[key] for key in ("directory", "rows", "done", "left"))
     assert [8, 9] == [request["row"] for request in found["requests"]]
     assert found["notes"] == ["the input was touched since: its rows are compared before the first request"]
@@ -264,7 +264,7 @@ def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> 
     few = tmp_path / "few.txt"
     few.write_text("".join(lines[:100_000]))
     assert (True, 100_000) == (plan(few)["rows_exact"], plan(few)["rows"])
-    assert (True, 5) == tuple(plan(urls, "--head", "5")[key] for key in ("rows_exact", "rows"))
+    assert (True, 5) == tuple(plan(urls, "--max-rows", "5")[key] for key in ("rows_exact", "rows"))
 
     packed = tmp_path / "urls.txt.gz"
     packed.write_bytes(gzip.compress("".join(lines).encode(), 1))
@@ -306,7 +306,7 @@ def test_a_resumed_job_sends_the_same_idempotency_keys(server: str, tmp_path: Pa
     headgate("fetch", urls, "-o", out, "--idempotency-key", check=0)
     with urls.open("a") as file:
         file.write(f"{server}/echo\n")
-    arguments = (urls, "-o", out, "--idempotency-key", "--allow-grown")
+    arguments = (urls, "-o", out, "--idempotency-key", "--allow-append")
     planned = dict(plan(*arguments)["requests"][0]["headers"])
     headgate("fetch", *arguments, check=0)
     assert planned == dict(json.loads(rows(out)[1]["body"])["headers"])
@@ -316,10 +316,10 @@ def test_a_resumed_job_sends_the_same_idempotency_keys(server: str, tmp_path: Pa
 
 
 def test_python_has_the_same_plan(server: str, tmp_path: Path) -> None:
-    found = package.plan(f"{server}/[1-9]", tmp_path / "out", concurrency=3, assume_latency_s=0.1)
+    found = package.plan(f"{server}/[1-9]", tmp_path / "out", concurrency=3, assume_latency=0.1)
     assert (9, 3) == (found.rows, len(found.requests))
     assert found.seconds == pytest.approx(0.3)
-    printed = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency-s", "0.1")
+    printed = plan(f"{server}/[1-9]", "-o", tmp_path / "out", "-c", "3", "--assume-latency", "0.1")
     assert printed | {"time": "", "machine": {}} == json.loads(found.to_json()) | {"time": "", "machine": {}}
     assert "at most 30/s by concurrency" in str(found)
     assert "<caption" in found._repr_html_()

@@ -12,7 +12,7 @@ from support.documents import Command, Example, Step, steps
 from support.run import serving
 
 PAGE = "docs/programs.md"
-FILES = ("50000", "2000")
+FILES = ("range(20000)) TO 'images", "range(2000)) TO 'images")
 """The number of downloads on the page and here, where the disk is busy."""
 
 
@@ -55,8 +55,8 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     directory = tmp_path_factory.mktemp("programs")
     with ExitStack() as stack:
         plain = stack.enter_context(serving("--host", "0.0.0.0"))  # noqa: S104 - hostnames lead to many loopback addresses
-        tls = stack.enter_context(serving("--host", "0.0.0.0", "--tls-made", str(directory / "cert.pem")))  # noqa: S104 - as above
-        limits = ("--api-rate", "1000/s", "--api-burst", "1", "--api-concurrency", "40", "--api-fail-first", "5%")
+        tls = stack.enter_context(serving("--host", "0.0.0.0", "--self-signed", str(directory / "cert.pem")))  # noqa: S104 - as above
+        limits = ("--api-rate", "1000/s", "--api-burst", "1000", "--api-concurrency", "40", "--api-fail-first", "5%")
         api = stack.enter_context(serving(*limits))
         yield Servers(directory, plain.replace("0.0.0.0", "127.0.0.1"), tls, api)  # noqa: S104 - as above
 

@@ -112,7 +112,7 @@ def test_each_row_is_there_once_and_failures_are_rows(server: str) -> None:
 
 
 def test_the_order_is_that_of_the_input(server: str) -> None:
-    found = headgate.ray.fetch(dataset(300, 3), url=server + "/{id}", omit=["body", "headers"], batch_size=50)
+    found = headgate.ray.fetch(dataset(300, 3), url=server + "/{id}", drop=["body", "headers"], batch_size=50)
     blocks = [pa.table(block) for block in found.iter_batches(batch_format="pyarrow", batch_size=None)]
     assert {"body", "headers"}.isdisjoint(blocks[0].schema.names)
     for block in blocks:

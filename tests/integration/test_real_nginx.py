@@ -119,6 +119,6 @@ def test_connections_that_end_after_a_millisecond_lose_no_request_that_can_t_be_
     # Over HTTP/2, the server says which requests it has not processed. Over HTTP/1.1, a client can't know
     # if the machine delays the closing of connections, which look as if they stayed: once for each lane.
     assert lost.num_rows <= (0 if version.startswith("HTTP/2") else at_once)
-    assert {"closed"} >= set(pc.unique(lost["error"]).to_pylist())
+    assert {"connection_closed"} >= set(pc.unique(lost["error"]).to_pylist())
     assert {200} == set(pc.unique(results.filter(pc.is_null(results["error"]))["status"]).to_pylist())
     assert {1} == set(pc.unique(results["attempts"]).to_pylist())

@@ -93,7 +93,7 @@ def test_hosts_are_reached_through_microsocks(
 def test_a_refusal_of_microsocks_is_a_failure_of_the_proxy(server: str, tmp_path: Path) -> None:
     with microsocks(tmp_path, "-u", "me", "-P", "secret") as proxy:
         for message, url, user in [
-            ("the proxy accepts none of our ways to log in", server, ""),
+            ("the proxy accepts none of our authentication methods", server, ""),
             ("the proxy does not accept these credentials", server, "me:wrong@"),
             ("the host refused the proxy's connection", "http://127.0.0.1:1", "me:secret@"),
         ]:
@@ -200,7 +200,7 @@ def test_nginx_is_shown_the_certificate_that_it_requires(authority: Authority, t
 def test_a_server_behind_haproxy_is_reached_over_tls(server: str, authority: Authority, tmp_path: Path) -> None:
     with haproxy(tmp_path, authority.certify("a.example"), target(server), mode="http") as port:
         trusting = ("--cacert", authority.file)
-        rows = fetched(f"https://localhost:{port}/echo?[1-1000]", *trusting, "--sni", "a.example", "-4")
+        rows = fetched(f"https://localhost:{port}/echo?[1-1000]", *trusting, "--tls-server-name", "a.example", "-4")
         assert_answered(rows, 1000, https=True)
         resolved = ("--resolve", f"a.example:{port}:127.0.0.1")
         assert_answered(fetched(f"https://a.example:{port}/echo?[1-10]", *trusting, *resolved), 10, https=True)

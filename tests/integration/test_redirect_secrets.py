@@ -105,7 +105,7 @@ def test_urllib3_cve_2018_20060_no_header_is_seen_by_another_origin_nor_after_on
         headers.append("X-Api-Key: another secret")
         flags = [flag for header in headers for flag in ("-H", header)]
         flags += ["--method-column", "method", "--credentials-for", "*"]
-        flags += ["--cacert", str(tmp_path / "certificate.pem"), "-c", "20", "--retry-unsafe"]
+        flags += ["--cacert", str(tmp_path / "certificate.pem"), "-c", "20", "--retry-non-idempotent"]
         headgate("fetch", tmp_path / "rows.csv", "-o", tmp_path / "out", *flags, check=0)
 
     for index, (chain, row) in enumerate(zip(seen.chains, rows(tmp_path / "out"), strict=True)):

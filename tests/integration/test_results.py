@@ -42,7 +42,7 @@ def test_every_row_is_there_once_with_its_answer(results: Path, server: str) -> 
             row["error"],
             row["attempts"],
             row["body"],
-            row["body_bytes"],
+            row["received_bytes"],
             row["http_version"],
         )
         for row in found
@@ -64,7 +64,7 @@ def test_headers_are_kept_as_they_came(results: Path) -> None:
 
 
 def test_duckdb_reads_the_results(results: Path) -> None:
-    query = f"select count(*), sum(body_bytes), min(status), max(row) from '{results}/*.parquet'"  # noqa: S608 - ours
+    query = f"select count(*), sum(received_bytes), min(status), max(row) from '{results}/*.parquet'"  # noqa: S608 - ours
     assert [(ROWS, 13 * ROWS, 200, ROWS - 1)] == duckdb.execute(query).fetchall()
 
 
@@ -80,17 +80,17 @@ def test_readers_that_take_a_directory_find_no_file_that_is_not_of_results(resul
 def test_polars_reads_the_results(results: Path) -> None:
     frame = pl.read_parquet(results / "*.parquet")
     assert list(COLUMNS) == frame.columns
-    assert (ROWS, 13 * ROWS) == (frame.height, frame["body_bytes"].sum())
+    assert (ROWS, 13 * ROWS) == (frame.height, frame["received_bytes"].sum())
 
 
 def test_failed_rows_are_in_files_of_their_own(server: str, tmp_path: Path) -> None:
     source = tmp_path / "urls.txt"
     source.write_text(f"{server}/1\n{server}/fault/refuse\n{server}/2\n")
     done = headgate("fetch", source, "-o", tmp_path / "out", check=3)
-    answered, failed = table(tmp_path / "out"), list((tmp_path / "out").glob("failed-*.parquet"))
-    assert (3, 1) == (answered.num_rows, len(failed))
-    assert [None, "closed", None] == answered["error"].to_pylist()
-    assert "closed" in done.stderr, "the summary names the kind of error"
+    succeeded, failed = table(tmp_path / "out"), list((tmp_path / "out").glob("failed-*.parquet"))
+    assert (3, 1) == (succeeded.num_rows, len(failed))
+    assert [None, "connection_closed", None] == succeeded["error"].to_pylist()
+    assert "connection_closed" in done.stderr, "the summary names the kind of error"
 
 
 @pytest.mark.parametrize(("expected", "fail_on"), [([503], []), ([], ["none"]), ([200, 404], ["200,404"])])
@@ -114,7 +114,7 @@ def test_kept_columns_come_under_their_own_names_and_types(server: str, tmp_path
 
 
 def test_head_reads_the_first_rows_only(server: str, tmp_path: Path) -> None:
-    headgate("fetch", f"{server}/[1-1000000]", "-o", tmp_path / "out", "--head", "10", check=0)
+    headgate("fetch", f"{server}/[1-1000000]", "-o", tmp_path / "out", "--max-rows", "10", check=0)
     assert list(range(10)) == table(tmp_path / "out")["row"].to_pylist()
 
 

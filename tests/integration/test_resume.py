@@ -43,7 +43,7 @@ def test_an_interrupted_job_is_resumed_and_each_row_is_there_once(
 
         third = headgate(*command, check=0)
         assert [
-            "finished already: 1,000 rows done: start over with --fresh",
+            "finished already: 1,000 rows done: start over with --if-exists overwrite",
             f"results are in {out}: look at them with `headgate show {out}`",
         ] == third.stderr.splitlines()
         assert ROWS == stats(server)["requests"]
@@ -58,7 +58,7 @@ def test_a_finished_job_with_failed_rows_names_what_can_be_done_and_sends_no_req
         again = headgate(*command, "--summary", summary_file, check=3)
         assert (
             f"finished already: 3 rows done, 1 failed: retry those with `headgate retry {out}`, "
-            "or start over with --fresh"
+            "or start over with --if-exists overwrite"
         ) == again.stderr.splitlines()[0]
         assert 3 == len(origin.requests)
     summary = json.loads(summary_file.read_text())
@@ -78,9 +78,9 @@ def test_quiet_says_nothing_of_what_was_done_before(server: str, tmp_path: Path)
 def test_another_job_is_not_gone_on_with(server: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     headgate("fetch", f"{server}/[1-5]", "-o", out, check=0)
-    for other in ((f"{server}/[1-3]",), (f"{server}/[1-5]", "-X", "HEAD"), (f"{server}/[1-5]", "--no-resume")):
+    for other in ((f"{server}/[1-3]",), (f"{server}/[1-5]", "-X", "HEAD"), (f"{server}/[1-5]", "--if-exists", "error")):
         refused = headgate("fetch", *other, "-o", out, check=2)
-        assert "--fresh" in refused.errors()[0]
+        assert "--if-exists overwrite" in refused.errors()[0]
     assert 5 == len(rows(out))
 
 
@@ -163,4 +163,6 @@ def test_progress_in_python_begins_with_what_is_done(
 ) -> None:
     for progress in (None, True):
         package.fetch(f"{server}/[1-3]", tmp_path / "out", progress=progress)
-    assert "finished already: 3 rows done: start over with fresh=True" == capfd.readouterr().err.splitlines()[0]
+    assert (
+        "finished already: 3 rows done: start over with if_exists='overwrite'" == capfd.readouterr().err.splitlines()[0]
+    )

@@ -31,12 +31,12 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
         assert ["/2", "/4", "/6"] == paths(origin)
         lines = done.stderr.splitlines()
         assert lines[0].startswith("done: 3 rows retried in ")
-        assert [["answered", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
+        assert [["succeeded", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
         assert "in total 10 of 10 rows done, 1 failed" in lines
         summary = json.loads(summary_file.read_text())
         assert (3, 2, 1, 1, True) == (
             summary["rows"],
-            summary["answered"],
+            summary["succeeded"],
             summary["failed"],
             summary["job"]["failed"],
             summary["job"]["finished"],
@@ -51,7 +51,7 @@ def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None
         assert (200, 3) == next((row["status"], row["attempts"]) for row in rows(out) if row["row"] == 3)
         nothing = headgate("retry", out, check=0)
     assert ["nothing to retry: no row of the job has failed"] == nothing.stderr.splitlines()
-    runs = json.loads(headgate("status", out, "--json", check=0).stdout)["runs"]
+    runs = json.loads(headgate("status", out, "--as-json", check=0).stdout)["runs"]
     assert ["fetch", "retry", "retry"] == [run["command"] for run in runs]
 
 
@@ -122,7 +122,7 @@ def test_mistakes_and_missing_jobs_exit_with_2(tmp_path: Path) -> None:
     with changing() as origin:
         headgate("fetch", f"{origin.url}/[1-3]", "-o", tmp_path / "out", check=0)
     unknown = headgate("retry", tmp_path / "out", "--only", "timeouts", check=2).errors()[0]
-    assert unknown.startswith("--only names 'timeouts', which is none of ")
+    assert unknown.startswith("--only names 'timeouts', which is neither a status such as 503 or 5xx nor one of ")
 
 
 def test_rows_of_standard_input_cannot_be_retried(tmp_path: Path) -> None:
@@ -150,10 +150,15 @@ def test_a_retry_that_is_stopped_can_be_resumed(code: int, number: signal.Signal
     assert list(range(500)) == [row["row"] for row in rows(out)]
 
 
-def test_quiet_says_nothing(tmp_path: Path) -> None:
+def test_quiet_prints_one_line_if_rows_fail_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
     with changing() as origin:
-        failing(origin, tmp_path / "out")
-        assert "" == headgate("retry", tmp_path / "out", "-q", "--retries", "0", check=3).stderr
+        failing(origin, out)
+        causes = "status:429 1, status:500 1, status:503 1"
+        printed = headgate("retry", out, "-q", "--retries", "0", check=3).stderr
+        assert f"3 of 10 rows failed ({causes}): headgate retry {out}\n" == printed
+        origin.statuses = {}
+        assert "" == headgate("retry", out, "-q", check=0).stderr
 
 
 def test_a_retry_of_nothing_needs_no_credentials(server: str, tmp_path: Path) -> None:
@@ -166,7 +171,7 @@ def test_a_row_that_robots_txt_blocked_is_retried_only_if_it_allows_it_now(tmp_p
     out = tmp_path / "out"
     with changing() as origin:
         origin.statuses = {"/robots.txt": 503}
-        headgate("fetch", f"{origin.url}/[1-3]", "-o", out, "--robots", "--retries", "0", check=3)
+        headgate("fetch", f"{origin.url}/[1-3]", "-o", out, "--obey-robots", "--retries", "0", check=3)
         headgate("retry", out, "--retries", "0", check=3)
         assert ["/robots.txt"] * 2 == paths(origin)
         origin.statuses = {"/robots.txt": 404}

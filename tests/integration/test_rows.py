@@ -25,7 +25,7 @@ def results(server: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     urls = [f"{server}/fault/refuse" if row == 7 else f"{server}/{row}" for row in range(ROWS)]
     source.write_text("\n".join(urls))
     out = directory / "out"
-    headgate("fetch", source, "-o", out, "-c", "50", "--part-bytes", "50000", check=3)
+    headgate("fetch", source, "-o", out, "-c", "50", "--part-size", "50000", check=3)
     return out
 
 
@@ -52,7 +52,7 @@ def test_polars_reads_what_the_parts_hold(parts: list[Path]) -> None:
 def test_duckdb_reads_what_the_parts_hold_as_often_as_it_likes(parts: list[Path]) -> None:
     connection = duckdb.connect()
     connection.register("answers", RowStream(parts))
-    query = "select count(*), count(distinct row), count(error), sum(body_bytes) from answers"
+    query = "select count(*), count(distinct row), count(error), sum(received_bytes) from answers"
     for _ in range(2):
         assert [(ROWS, ROWS, 1, 13 * (ROWS - 1))] == connection.execute(query).fetchall()
 

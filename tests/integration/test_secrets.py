@@ -77,7 +77,7 @@ def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None
             out = tmp_path / name
             done = headgate("fetch", source, "-o", out, "--summary", summary, "-c", "1", check=3)
             texts += [done.stderr, summary.read_text()]
-            texts += [headgate(*command, check=0).stdout for command in (("status", out, "--json"), ("show", out))]
+            texts += [headgate("status", out, "--as-json", check=3).stdout, headgate("show", out, check=0).stdout]
             assert f"{server}/echo" == rows(out)[0]["url"]
             assert BASIC == dict(json.loads(rows(out)[0]["body"])["headers"])["authorization"]
             texts += [str({**row, "body": None}) for row in rows(out)]
@@ -92,7 +92,7 @@ def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None
         twice = headgate("fetch", f"{with_user}/", "-o", "-", "-u", "me:x", check=2)
         texts += [twice.stderr]
         assert [
-            "the URL has a user and password, and --user says what Authorization is: leave one of them out"
+            "the URL has a user and password, and --user sets Authorization, too: leave one of them out"
         ] == twice.errors()
         within = headgate("fetch", with_user.replace(PASSWORD, PASSWORD + "[1-2]"), "-o", "-", check=2)
         texts += [within.stderr]
@@ -160,7 +160,7 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
     monkeypatch.setenv("PLANTED", PLANTED["env"])
     headers: tuple[str | Path, ...] = ("-H", f"@{directory / 'headers'}", "--header-env", "X-Env-Token=PLANTED")
     headers += ("--secret-header", "x-mine", "--header-template", f"@{directory / 'templates'}")
-    headers += ("-d", f"@{directory / 'body'}", "--retry-unsafe")
+    headers += ("-d", f"@{directory / 'body'}", "--retry-non-idempotent")
     with serving() as server:
         rows_file = directory / "rows.csv"
         paths = ("hello", "status/501", "redirect/2", "fault/redirect-loop", "fault/hang-before-headers")
@@ -174,7 +174,7 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
             "proxy": ("--proxy", f"@{directory / 'proxy'}", "--credentials-for", "https://*.example.com"),
         }[way]
         out, summary = tmp_path / "out", tmp_path / "summary.json"
-        arguments = (rows_file, "-o", out, *headers, *more, "--grace-s", "0", "--retries", "0")
+        arguments = (rows_file, "-o", out, *headers, *more, "--shutdown-timeout", "0", "--retries", "0")
         refused = headgate("fetch", rows_file, "-o", out, "-H", f"@{directory / 'bearer'}", check=2)
         seen += [refused.stderr.encode()]
         with started("fetch", *arguments, "--summary", summary) as process:
@@ -183,8 +183,8 @@ def test_no_byte_that_is_stored_or_shown_has_one_of_twelve_secrets(
                 wait_for_requests(server, 5)
                 process.send_signal(signal.SIGINT)
             seen += [text.encode() for text in process.communicate(timeout=LONGEST_S)]
-        retry = ("retry", out, *headers, *more, "--grace-s", "0", "--retries", "0", "--only", "status:5xx")
-        for command in (("status", out, "--json"), ("show", out), retry, ("retry", out)):
+        retry = ("retry", out, *headers, *more, "--shutdown-timeout", "0", "--retries", "0", "--only", "status:5xx")
+        for command in (("status", out, "--as-json"), ("show", out), retry, ("retry", out)):
             done = headgate(*command)
             seen += [done.stdout.encode(), done.stderr.encode()]
         for plan in (("plan", *arguments), ("plan", rows_file, *headers, *more, "--curl")):

@@ -63,9 +63,9 @@ def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
         table = pa.table({"id": pa.array([7, 8], pa.int32()), "url": [f"{origin.url}/{row}" for row in (7, 8)]})
         pq.write_table(table, "rows.parquet")
         job = headgate.fetch(
-            "rows.parquet", "out", keep="*", select=SELECT, require="answer,tokens", omit=["headers", "body"]
+            "rows.parquet", "out", keep="*", extract=SELECT, require="answer,tokens", drop=["headers", "body"]
         )
-        assert job.answered == 2
+        assert job.succeeded == 2
     (part,) = Path("out").glob("part-*.parquet")
     results = pq.read_table(part).sort_by("row")
     assert ["remote_addr", *TYPES, "id"] == results.column_names[-9:]
@@ -80,13 +80,13 @@ def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
 
 def test_responses_without_required_values_are_failed_rows_that_can_be_retried() -> None:
     with changing(b'{"error": "busy"}') as origin:
-        flags = ("--select", "a:int64=$.a", "--select", "error_text=$.error", "--require", "a")
-        omit = ("--omit", "body,headers,url,error_message", "--format", "ndjson", "-y", "-q")
+        flags = ("--extract", "a:int64=$.a", "--extract", "error_text=$.error", "--require", "a")
+        omit = ("--drop", "body,headers,url,error_message", "--format", "ndjson", "-y", "-q")
         command("fetch", f"{origin.url}/[1-3]", "-o", "out", *flags, *omit, check=3)
         shown = command("show", "out", "--failed", check=0).stdout
-        assert "unexpected_answer" in shown
+        assert "unexpected_response" in shown
         origin.body = b'{"a": 42}'
-        assert headgate.Job.open("out").retry().answered == 3
+        assert headgate.Job.open("out").retry().succeeded == 3
     rows = pa.table(headgate.Job.open("out").rows()).to_pylist()
     assert [(42, None, 2)] * 3 == [(row["a"], row["error_text"], row["attempts"]) for row in rows]
 
@@ -95,16 +95,16 @@ def test_an_invalid_selection_is_refused_with_its_flag() -> None:
     with serving() as url:
         for expected, flags in (
             (
-                "--select 'a=$.b[': not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"",
-                ("--select", "a=$.b["),
+                "--extract 'a=$.b[': not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"",
+                ("--extract", "a=$.b["),
             ),
             (
-                '--require names "b", which is no selected column: the selected columns are a',
-                ("--select", "a=$.a", "--require", "b"),
+                '--require names "b", which is not an extracted column: the extracted columns are a',
+                ("--extract", "a=$.a", "--require", "b"),
             ),
             (
-                "--cost-from limits nothing without --rate-cost 150000/m",
-                ("--select", "a:int64=$.a", "--cost-from", "a"),
+                "--cost-from-response limits nothing without --cost-rate 150000/m",
+                ("--extract", "a:int64=$.a", "--cost-from-response", "a"),
             ),
         ):
             errors = command("fetch", url, "-o", "out", *flags, "-q", check=2).errors()

@@ -13,7 +13,7 @@ from support.run import headgate, serving
 
 def fetched(directory: Path, url: str, *flags: str | Path) -> list[tuple[str, bytes]]:
     """Returns the version and the body of each row."""
-    headgate("fetch", f"{url}/[1-100]", "-o", directory / "out", "--fresh", *flags, check=0)
+    headgate("fetch", f"{url}/[1-100]", "-o", directory / "out", "--if-exists", "overwrite", *flags, check=0)
     return [(row["http_version"], row["body"]) for row in rows(directory / "out")]
 
 
@@ -21,7 +21,7 @@ def fetched(directory: Path, url: str, *flags: str | Path) -> list[tuple[str, by
 def test_with_tls_the_client_chooses_the_version(is_given: bool, tmp_path: Path) -> None:
     given = certificate(tmp_path) if is_given else None
     trusted = tmp_path / "certificate.pem"
-    flags = ["--cert", str(given.file), "--key", str(given.key)] if given else ["--tls-made", str(trusted)]
+    flags = ["--cert", str(given.file), "--key", str(given.key)] if given else ["--self-signed", str(trusted)]
     with serving(*flags, "--http2") as url:
         assert url.startswith("https://127.0.0.1:")
         assert [("HTTP/2", b"Hello, World!")] * 100 == fetched(tmp_path, url, "--cacert", trusted)
@@ -37,7 +37,7 @@ def test_both_versions_are_spoken_on_one_port_without_tls(tmp_path: Path) -> Non
 
 
 def test_curl_understands_our_tls_and_http_2(tmp_path: Path) -> None:
-    with serving("--tls-made", str(tmp_path / "cert.pem"), "--http2") as url:
+    with serving("--self-signed", str(tmp_path / "cert.pem"), "--http2") as url:
         command = [
             program("curl", "curl"),
             "-q",

@@ -50,7 +50,7 @@ def paths(out: str) -> list[str]:
 def test_a_job_over_a_partitioned_directory_that_is_killed_has_each_row_once() -> None:
     with serving("--delay", "0..0.05") as server:
         urls = write_days(server)
-        command = ("fetch", "data", "-o", "out", "-c", "20", "--keep", "day,id", "--commit-every-s", "0.05", "-q")
+        command = ("fetch", "data", "-o", "out", "-c", "20", "--keep", "day,id", "--commit-interval", "0.05", "-q")
         for requests in (60, 300):
             with started(*command) as process:
                 wait_for_requests(server, requests)
@@ -73,7 +73,7 @@ def test_inputs_are_read_in_the_order_in_which_they_are_typed(server: str) -> No
     assert ["c0", "c1", "a0", "a1", "b0", "b1"] == paths("out")
     headgate("fetch", "-o", "pattern", "[!a].txt", "a.txt", "-q", check=0)
     assert ["b0", "b1", "c0", "c1", "a0", "a1"] == paths("pattern")
-    status = json.loads(headgate("status", "out", "--json", check=0).stdout)
+    status = json.loads(headgate("status", "out", "--as-json", check=0).stdout)
     assert ("3 files: c.txt, a.txt, b.txt", 6) == (status["input"], status["done"])
 
 
@@ -100,7 +100,7 @@ def test_only_files_can_be_combined_with_other_inputs(server: str) -> None:
     write_lists(server)
     for other, what in (("-", "-"), (f"{server}/[1-9]", "a URL")):
         refused = headgate("fetch", "a.txt", other, "-o", "out", check=2)
-        assert [f"INPUT {what} can't be combined with others: only files can"] == refused.errors()
+        assert [f"INPUT {what} can't be combined with other inputs: only files can"] == refused.errors()
     refused = headgate("fetch", "a.txt", "./a.txt", "-o", "out", check=2)
     assert ["./a.txt: is the same file as a.txt: its rows would be requested twice"] == refused.errors()
     refused = headgate("fetch", "*.txt", ".", "-o", "out", check=2)
@@ -126,7 +126,7 @@ def test_a_file_that_is_added_at_the_end_is_growth_and_failed_rows_are_retried_f
         Path("d/c.csv").write_text(f"url,id\n{origin.url}/c0,3\n")
         refused = headgate(*command, check=2)
         assert refused.errors()[0].startswith("d/*.csv: it has only grown: its first 3 rows are unchanged")
-        headgate(*command, "--allow-grown", check=3)
+        headgate(*command, "--allow-append", check=3)
         assert ["0", "1", "2", "3"] == table(Path("out"))["id"].to_pylist()
 
         origin.statuses.clear()

@@ -104,7 +104,7 @@ def test_the_schema_has_what_is_selected_and_every_type_of_the_input(spark: Any,
         " timestamp_ntz '2026-05-01 12:00:00' as wall, cast(null as string) as nothing, true as is_so, 1.5f as share"
     )
     fetch = headgate.spark.fetch(
-        url=server + "/{id}", select={"length:int64": "header:content-length"}, omit=["body", "headers"]
+        url=server + "/{id}", extract={"length:int64": "header:content-length"}, drop=["body", "headers"]
     )
     results = frame.mapInArrow(fetch, fetch.schema(frame))
     (row,) = results.collect()
@@ -149,4 +149,4 @@ def test_the_program_of_the_page_runs(server: str, capsys: pytest.CaptureFixture
 
 
 def test_a_schema_needs_no_session() -> None:
-    assert ["row", "url", "method", "status", "error"] == headgate.spark.SCHEMA.names[:5]
+    assert ["row", "url", "method", "status", "failed"] == headgate.spark.SCHEMA.names[:5]

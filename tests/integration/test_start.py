@@ -70,21 +70,21 @@ def test_several_runs_run_at_once(server: str, tmp_path: Path) -> None:
     with headgate.start(f"{server}/[1-300]", tmp_path / "a") as first:
         with headgate.start(f"{server}/[1-200]", tmp_path / "b") as second:
             pass
-        assert 200 == second.wait().answered
-    assert 300 == first.wait().answered
+        assert 200 == second.wait().succeeded
+    assert 300 == first.wait().succeeded
     assert (300, 200) == (rows_of(tmp_path / "a"), rows_of(tmp_path / "b"))
 
 
 def test_a_run_tells_how_far_it_is_and_commits_what_is_open_when_it_is_stopped(tmp_path: Path) -> None:
     with serving("--delay", "0..0.2") as server:
         run = headgate.start(f"{server}/[1-100000]", tmp_path, concurrency=20)
-        wait_for(lambda: run.snapshot().rows >= 20)
+        wait_for(lambda: run.statistics().rows >= 20)
         run.stop()
         summary = run.wait()
         assert (True, summary.rows) == (summary.interrupted, rows_of(tmp_path))
         assert stats(server)["requests"] == summary.rows
-        assert run.snapshot().stopping
-    with pytest.raises(headgate.OutputError, match="fresh=True"):
+        assert run.statistics().stopping
+    with pytest.raises(headgate.OutputError, match="if_exists='overwrite'"):
         headgate.start(f"{server}/[1-5]", tmp_path)
 
 
@@ -92,7 +92,7 @@ def test_a_run_in_asyncio_does_not_block_the_loop_and_is_stopped_by_cancelling(t
     async def main(server: str) -> bool:
         run = headgate.start(f"{server}/[1-100000]", tmp_path, concurrency=20)
         waiting = asyncio.ensure_future(run)
-        while run.snapshot().rows < 20:  # noqa: ASYNC110 - the engine sets no events of asyncio
+        while run.statistics().rows < 20:  # noqa: ASYNC110 - the engine sets no events of asyncio
             await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait([waiting])
@@ -211,7 +211,7 @@ def test_a_program_that_ends_stops_its_runs_and_waits_until_all_is_written(tmp_p
     program = (
         TWO
         + """
-    while any(run.snapshot().rows < 20 for run in runs):
+    while any(run.statistics().rows < 20 for run in runs):
         pass
     print("the end")
     """

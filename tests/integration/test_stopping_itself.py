@@ -22,8 +22,8 @@ def test_a_job_whose_rows_all_fail_ends_with_exit_code_4_and_resumes_after_the_r
         assert f"and `headgate retry {out}` for the failed rows" in done.stderr
         assert headgate(*fetch, "-q", check=4).errors() == [json.loads(summary.read_text())["stopped_by"]]
         with pytest.raises(package.JobStopped) as raised:
-            package.fetch(f"{server}/[1-5000]", out, fail_on="4xx", stop_when_failed="100%", progress=False)
+            package.fetch(f"{server}/[1-5000]", out, fail_on="4xx", max_failures="100%", progress=False)
         assert raised.value.summary is not None
         assert str(raised.value) == raised.value.summary.stopped_by
-        headgate(*fetch, "--stop-when-failed", "never", check=3)
+        headgate(*fetch, "--max-failures", "never", check=3)
     assert 5000 == package.Job.open(out).status().failed

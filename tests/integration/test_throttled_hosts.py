@@ -57,7 +57,7 @@ def test_rows_that_do_not_fit_into_memory_are_deferred_and_later_rows_start_firs
         rows = sorted_by_host(tmp_path / source, held, other)
         with package.start(rows, out, rate_per_host={"127.0.0.1": "1/h"}, progress=False) as run:
             wait_for(lambda: requests(other) == OTHERS)
-            assert 1 == requests(held), "it is held back as before"
+            assert 1 == requests(held), "it is throttled as before"
             run.set(rate_per_host=None)
         assert (HELD, OTHERS) == (requests(held), requests(other)), "no request is sent twice"
     assert_each_row_is_answered_once(out)
@@ -70,8 +70,8 @@ def test_a_pipe_that_stops_being_read_is_the_bottleneck_and_nothing_is_lost(tmp_
         feeding = threading.Thread(target=sorted_by_host, args=(pipe, held, other), daemon=True)
         feeding.start()
         with package.start(pipe, out, rate_per_host={"127.0.0.1": "1/h"}, progress=False) as run:
-            wait_for(lambda: run.snapshot().bound_by.text.startswith("bound by the input: the 200,"))
-            assert "most of them for 127.0.0.1" in run.snapshot().bound_by.text
+            wait_for(lambda: run.statistics().bottleneck.text.startswith("bottleneck: input. The 200,"))
+            assert "most of them for 127.0.0.1" in run.statistics().bottleneck.text
             assert (1, 0) == (requests(held), requests(other)), "what comes after these rows was not read"
             run.set(rate_per_host=None)
         feeding.join()
@@ -83,7 +83,7 @@ def test_a_host_that_asked_for_a_pause_gets_no_request_while_other_hosts_respond
     out = tmp_path / "out"
     with two_servers("--api-rate", "1/50m") as (held, other):
         rows = sorted_by_host(tmp_path / "urls.txt", held, other)
-        command = ("fetch", rows, "-o", out, "-c", "64", "--grace-s", "0")
+        command = ("fetch", rows, "-o", out, "-c", "64", "--shutdown-timeout", "0")
         with started(*command) as job:
             wait_for(lambda: requests(other) == OTHERS)
             sent = requests(held)
@@ -91,7 +91,7 @@ def test_a_host_that_asked_for_a_pause_gets_no_request_while_other_hosts_respond
             _, stderr = job.communicate(timeout=LONGEST_S)
         assert 130 == job.returncode, stderr
         assert sent == requests(held), "no request is sent before the time that the host named"
-        assert sent <= 1 + 64, "the one with a response, and those in flight when the host asked for a pause"
+        assert sent <= 1 + 64, "the one with a response, and those in flight when the host requested a pause"
         assert 1 + OTHERS == table(out).num_rows, "waiting rows are left undone"
     with serving("--port", held.rpartition(":")[2]), serving("--host", "127.0.0.2", "--port", other.rpartition(":")[2]):
         headgate(*command, check=0)
@@ -104,7 +104,7 @@ def test_a_host_that_refuses_some_rows_in_a_row_is_not_taken_for_one_that_refuse
     with serving() as server:
         paths = [f"status/503?{row}" for row in range(100)] + [str(row) for row in range(1_000)]
         urls.write_text("".join(f"{server}/{path}\n" for path in paths))
-        flags = ["-c", "4", "--retries", "1", "--retry-delay-s", "0.1", "--host-down-after-s", "5"]
-        flags += ["--stop-when-failed", "never"]
+        flags = ["-c", "4", "--retries", "1", "--retry-delay", "0.1", "--host-down-after", "5"]
+        flags += ["--max-failures", "never"]
         headgate("fetch", urls, "--format", "none", *flags, "--summary", summary, check=3)
     assert {"status:503": 100} == json.loads(summary.read_text())["errors"]

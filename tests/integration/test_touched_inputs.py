@@ -58,10 +58,10 @@ def test_an_input_that_only_grew_is_refused_with_the_flag_that_allows_it(name: s
     refused = headgate(*command, check=2)
     assert (
         f"{name}: it has only grown: its first 30 rows are unchanged, and more follow; "
-        "to do those, too, resume with --allow-grown, or restore the file"
+        "to do those, too, resume with --allow-append, or restore the file"
     ) == refused.errors()[0]
-    assert json.loads(headgate("status", "out", "--json", check=0).stdout)["finished"]
-    grown = headgate(*command, "--allow-grown", check=0)
+    assert json.loads(headgate("status", "out", "--as-json", check=0).stdout)["finished"]
+    grown = headgate(*command, "--allow-append", check=0)
     assert "done: 10 rows in " in grown.stderr
     assert "in total 40 of 40 rows done, 0 failed" in grown.stderr
     assert [f"{server}/{row}" for row in range(ROWS + 10)] == sorted(
@@ -75,9 +75,10 @@ def test_a_refusal_is_short_and_names_the_first_row_that_differs(server: str) ->
     headgate("fetch", "urls.txt", "-o", "out", check=0)
     text = Path("urls.txt").read_text()
     Path("urls.txt").write_text(text.replace("/17\n", "/seventeen\n"))
-    refused = headgate("fetch", "urls.txt", "-o", "out", "--allow-grown", check=2)
+    refused = headgate("fetch", "urls.txt", "-o", "out", "--allow-append", check=2)
     assert (
-        "urls.txt: row 17 has changed since it was read: restore the file to resume, or start over with --fresh"
+        "urls.txt: row 17 has changed since it was read: restore the file to resume, or start over with"
+        " --if-exists overwrite"
     ) == refused.errors()[0]
     assert "requests/s" not in refused.stderr
     assert ROWS == table(Path("out")).num_rows
@@ -100,6 +101,6 @@ def test_python_says_it_with_a_keyword(server: str) -> None:
     package.fetch("urls.txt", "out")
     write(server, "urls.txt", ROWS + 1)
     touch("urls.txt")
-    with pytest.raises(package.InputError, match="resume with allow_grown=True, or restore"):
+    with pytest.raises(package.InputError, match="resume with allow_append=True, or restore"):
         package.fetch("urls.txt", "out")
-    assert 1 == package.fetch("urls.txt", "out", allow_grown=True).rows
+    assert 1 == package.fetch("urls.txt", "out", allow_append=True).rows

@@ -7,7 +7,17 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from headgate import ConcurrencyLimit, Rate, Retry, TooManyErrors, amap, as_completed, for_each, gather, map as map_all
+from headgate import (
+    ConcurrencyLimit,
+    Rate,
+    Retry,
+    TooManyFailures,
+    amap,
+    as_completed,
+    for_each,
+    gather,
+    map as map_all,
+)
 from support.as_completed import now_s
 from support.quiet import Source, Spy
 
@@ -145,7 +155,7 @@ def test_gather_keeps_the_order_and_cancels_the_rest_at_an_error(run: Run[Any]) 
         {"ordered": True},
         {"ordered": True, "window": 3},
         {"errors": "skip"},
-        {"timeout_s": 60},
+        {"timeout": 60},
         {"retry": Retry(2, 0.001)},
         {"rate": Rate(100_000, burst=10)},
         {"rate": Rate(100_000, burst=10), "cost": lambda n: 1 + n % 2},
@@ -197,8 +207,8 @@ def test_amap_yields_outcomes(run: Run[Any]) -> None:
 
 def test_amap_stops_at_too_many_errors(run: Run[Any]) -> None:
     async def main() -> None:
-        with pytest.raises(TooManyErrors):
-            await for_each(fail_if_odd, range(10), limit=4, errors="skip", max_errors=2)
+        with pytest.raises(TooManyFailures):
+            await for_each(fail_if_odd, range(10), limit=4, errors="skip", max_failures=2)
 
     run(main())
 
@@ -214,7 +224,7 @@ def test_amap_retries(run: Run[Any]) -> None:
 
 def test_amap_bounds_the_time_of_an_attempt(run: Run[Any]) -> None:
     async def main() -> int:
-        statistics = await for_each(spy.sleep, range(3), limit=2, errors="skip", timeout_s=0.005)
+        statistics = await for_each(spy.sleep, range(3), limit=2, errors="skip", timeout=0.005)
         return statistics.failed
 
     spy = Spy(default_s=LONG_S)

@@ -1,9 +1,9 @@
 """Runs a job, kills it and runs it again until it is done, and counts the requests that each kill cost.
 
-A kill may cost the rows that the server had answered since the last commit, and those in flight, by the server's own
-count. The last commit may not be older than `commit_every_s`. A row answered just before a commit may miss it: workers
-pass on results in batches, and a commit takes time to write. `_LATE_S` is the longest that this may take. A disk that
-other processes keep busy may delay a commit by `_STALLED_S`.
+A kill may cost the rows that the server has responded to since the last commit, and those in flight, by the server's
+own count. The last commit may not be older than `commit_interval`. A row that ends just before a commit may miss it:
+workers pass on results in batches, and a commit takes time to write. `_LATE_S` is the longest that this may take. A
+disk that other processes keep busy may delay a commit by `_STALLED_S`.
 """
 
 import random
@@ -34,7 +34,7 @@ class Job:
         directory: Where its results go.
         expected: What each row must become.
         concurrency: As in `arguments`.
-        commit_every_s: How long results may wait for a commit; as in `arguments`.
+        commit_interval: How long results may wait for a commit; as in `arguments`.
         seconds: About how long it takes if it is not killed.
     """
 
@@ -42,7 +42,7 @@ class Job:
     directory: Path
     expected: Sequence[Ending]
     concurrency: int
-    commit_every_s: float
+    commit_interval: float
     seconds: float
 
 
@@ -146,8 +146,8 @@ def _mistakes_of_end(job: Job, run: Run, requests: int, done_before: int) -> lis
 
 
 def _answered_before_last_commit(job: Job, run: Run) -> int:
-    """Returns how many requests the server had answered that must all be committed."""
+    """Returns how many requests the server had responded to that must all be committed."""
     commit = commits.newest(job.directory)
-    due_s = run.ended_s - job.commit_every_s - _STALLED_S
+    due_s = run.ended_s - job.commit_interval - _STALLED_S
     by_s = due_s if commit is None else max(due_s, commit.written_s - _LATE_S)
-    return max((sample.answered for sample in run.samples if sample.at_s <= by_s), default=run.samples[0].answered)
+    return max((sample.succeeded for sample in run.samples if sample.at_s <= by_s), default=run.samples[0].succeeded)

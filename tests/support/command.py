@@ -5,20 +5,24 @@ import io
 import re
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from importlib import import_module
 
 from headgate import cli
 
 VERBS = ("fetch", "plan", "status", "retry", "set", "pause", "unpause", "show", "serve", "demo", "completion")
 
 
-def mistakes(*arguments: str) -> list[str]:
-    """Runs a command line that must be refused, and returns the messages about it."""
+def mistakes(*arguments: str, see: str = "") -> list[str]:
+    """Runs a command line that must be refused, and returns the messages about it.
+
+    `see` is the command that the last line recommends: by default the help of the verb.
+    """
     output, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         code = cli.run(arguments)
     assert (2, "") == (code, output.getvalue()), errors.getvalue()
-    *lines, see = errors.getvalue().splitlines()
-    assert f"see `headgate {arguments[0]} --help`" == see
+    *lines, last = errors.getvalue().splitlines()
+    assert f"see `{see or f'headgate {arguments[0]} --help'}`" == last
     assert all(line.startswith("error: ") for line in lines), lines
     return [line.removeprefix("error: ") for line in lines]
 
@@ -31,6 +35,11 @@ def help_of(*verb: str) -> str:
     return output.getvalue()
 
 
+def flags_of(verb: str) -> set[str]:
+    """All flags of a verb, also those that its help omits."""
+    return {name for flag in import_module(f"headgate.cli.{verb}").parser().flags() for name in flag.names}
+
+
 def flags_in(text: str) -> list[str]:
     """The flags in a text, in their order."""
     return [match[0] for match in re.finditer(r"(?<![\w-])(?:--?[a-zA-Z][a-z0-9.-]*|-[46]\b)(?<!\.)", text)]
@@ -40,7 +49,6 @@ SPELLED_OTHERWISE = {
     "header_templates": "--header-template",
     "headers": "--header",
     "http1_1": "--http1.1",
-    "resume": "--no-resume",
     "secret_headers": "--secret-header",
 }
 """Options whose flags are not their names with hyphens."""

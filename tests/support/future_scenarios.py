@@ -17,7 +17,7 @@ class FuturePlan(ShortRepr):
     items: tuple[Item, ...]
     limit: int = 1
     buffer: int | None = None
-    timeout_s: float | None = None
+    timeout: float | None = None
     is_async: bool = False
     is_list: bool = False
     has_futures: bool = False
@@ -108,7 +108,7 @@ class SpiedFutures:
         aws: Any = self.source_async() if plan.is_async else self.source()
         if plan.is_list:
             aws = [self.awaitable(item) for item in plan.items]
-        futures: CompletedFutures[int] = as_completed(aws, limit=plan.limit, buffer=plan.buffer, timeout=plan.timeout_s)
+        futures: CompletedFutures[int] = as_completed(aws, limit=plan.limit, buffer=plan.buffer, timeout=plan.timeout)
         del aws
         try:
             if plan.in_block:
@@ -167,7 +167,7 @@ class SpiedFutures:
             self.expect(len(plan.items) == len(self.delivered), f"only {self.delivered} were delivered")
             self.expect((self.raised is None) == (not plan.source_fails or plan.is_list), f"raised {self.raised!r}")
         else:
-            self.expect(isinstance(self.raised, TimeoutError) and plan.timeout_s is not None, f"raised {self.raised!r}")
+            self.expect(isinstance(self.raised, TimeoutError) and plan.timeout is not None, f"raised {self.raised!r}")
 
 
 def broken_future_promises(plan: FuturePlan) -> list[str]:

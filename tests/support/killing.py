@@ -58,10 +58,10 @@ def draw_moment(chance: random.Random, *, left_s: float, at_end: bool) -> Moment
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How many requests the server had answered at one time."""
+    """How many requests the server had responded to at one time."""
 
     at_s: float
-    answered: int
+    succeeded: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +73,7 @@ class Run:
         seconds: How long it ran.
         ended_s: When it ended, in seconds since the epoch.
         stderr: What it wrote to standard error.
-        samples: What the server had answered meanwhile, in the order of time.
+        samples: What the server had responded to meanwhile, in the order of time.
     """
 
     code: int | None

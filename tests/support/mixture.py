@@ -46,8 +46,8 @@ def mixture(server: str, rows: int, *, seed: int = 0, status: int = 200) -> list
         "slow": lambda row: Ending(f"{server}/delay/{_SLOW_S}?{row}", status, None, _GREETING),
         "slowest": lambda row: Ending(f"{server}/delay/{_SLOWEST_S}?{row}", status, None, _GREETING),
         "busy": lambda row: Ending(f"{server}/status/503?{row}", 503, None, b"503 Service Unavailable\n"),
-        "reset": lambda row: Ending(f"{server}/fault/reset-mid-body?{row}", 200, "closed", b"Hello"),
-        "cut": lambda row: Ending(f"{server}/fault/close-mid-headers?{row}", None, "closed", None),
+        "reset": lambda row: Ending(f"{server}/fault/reset-mid-body?{row}", 200, "connection_closed", b"Hello"),
+        "cut": lambda row: Ending(f"{server}/fault/close-mid-headers?{row}", None, "connection_closed", None),
     }
     kinds = random.Random(seed).choices(list(_SHARES), weights=list(_SHARES.values()), k=rows)  # noqa: S311 - no secret
     return [make[kind](row) for row, kind in enumerate(kinds)]

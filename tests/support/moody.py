@@ -39,7 +39,7 @@ class Moody:
         hosts: URLs, without a slash at the end.
         delay_s: How long a response takes.
         keys: The header `Idempotency-Key` of each request, by its row.
-        answered: How many requests were answered or cut off.
+        succeeded: How many requests had a response or were cut off.
         most_at_once: The most requests that one host had at a time.
         is_calm: If set, rows that would be refused once are not refused any more.
         connections: The open connections.
@@ -49,7 +49,7 @@ class Moody:
         self.hosts = hosts
         self.delay_s = delay_s
         self.keys: dict[int, list[str | None]] = {}
-        self.answered = 0
+        self.succeeded = 0
         self.most_at_once = 0
         self.is_calm = False
         self.connections: set[asyncio.Transport] = set()
@@ -68,7 +68,7 @@ class Moody:
     def ending(self, row: int, url: str) -> Ending:
         """Returns the expected outcome of a row."""
         if mood(row) == "always closed":
-            return Ending(url, None, "closed", None)
+            return Ending(url, None, "connection_closed", None)
         status = 503 if mood(row) == "always busy" else 200
         return Ending(url, status, None, _BODIES[status])
 
@@ -98,7 +98,7 @@ class Moody:
         """Records that a request has its response."""
         with self._seen:
             self._at_once[host] -= 1
-            self.answered += 1
+            self.succeeded += 1
             self._seen.notify_all()
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
-from headgate import ConcurrencyLimit, Rate, Retry, StrayCancellation, TaskOutcome, TaskResults, TooManyErrors, amap
+from headgate import ConcurrencyLimit, Rate, Retry, StrayCancellation, TaskOutcome, TaskResults, TooManyFailures, amap
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
 LONG_S = 10_000.0
@@ -69,8 +69,8 @@ class MapPlan(ShortRepr):
     ordered: bool = False
     window: int | None = None
     errors: Any = "raise"
-    max_errors: int | None = None
-    timeout_s: float | None = None
+    max_failures: int | None = None
+    timeout: float | None = None
     attempts: int | None = None
     backoff_s: int = 0
     has_rate: bool = False
@@ -167,7 +167,7 @@ class Spied:
         try:
             await asyncio.sleep(item.cleanup_s)
         except asyncio.CancelledError:
-            self.expect(self.plan.timeout_s is not None, "a call was cancelled once more while it ended")
+            self.expect(self.plan.timeout is not None, "a call was cancelled once more while it ended")
             raise
 
     def _block(self, item: Item) -> None:
@@ -263,8 +263,8 @@ class Spied:
             ordered=plan.ordered,
             window=plan.window,
             errors=plan.errors,
-            max_errors=plan.max_errors,
-            timeout_s=plan.timeout_s,
+            max_failures=plan.max_failures,
+            timeout=plan.timeout,
             retry=None if plan.attempts is None else Retry(plan.attempts, lambda _attempt, _error: plan.backoff_s),
             rate=self.rate if plan.has_rate else None,
             cost=self.cost if plan.has_cost else None,
@@ -277,7 +277,7 @@ class Spied:
                     await self._collect(self.results)
             else:
                 await self._collect(self.results)
-        except (ItemError, SourceError, StrayCancellation, TooManyErrors, TimeoutError, LeaveError) as error:
+        except (ItemError, SourceError, StrayCancellation, TooManyFailures, TimeoutError, LeaveError) as error:
             self.raised = error.with_traceback(None)  # its frames would hold the results, as if in use
         finally:
             if plan.in_block or not self.has_left:
@@ -343,7 +343,7 @@ class Spied:
     def expected(self, item: Item) -> tuple[int, bool]:
         """Returns how many attempts there are, and whether the last one succeeds."""
         attempts = self.plan.attempts or 1
-        if self.plan.timeout_s is not None and item.seconds > self.plan.timeout_s:
+        if self.plan.timeout is not None and item.seconds > self.plan.timeout:
             if item.when_cancelled == "return":
                 return 1, True  # it was cancelled, and returned a result nevertheless
             return attempts, False
@@ -362,7 +362,7 @@ class Spied:
             self.expect(due == set(indexes), f"delivered {indexes}, and not {due}")
             self.expect(plan.errors != "raise" or not fails & set(self.calls), "an error was not raised")
             failed = len(fails & set(self.calls))
-            self.expect(plan.max_errors is None or failed <= plan.max_errors, "too many errors were not raised")
+            self.expect(plan.max_failures is None or failed <= plan.max_failures, "too many errors were not raised")
             if not self.was_stopped:
                 self.expect(not plan.source_fails, "the error of the source was not raised")
                 self.expect(len(plan.items) == len(self.calls), "not all were called")
@@ -376,9 +376,9 @@ class Spied:
                 due = set(range(min(fails & set(self.calls)))) - set(self.unstarted)
                 self.expect(due == set(indexes), f"{indexes} were delivered before the first error, and not {due}")
         else:
-            self.expect(isinstance(self.raised, TooManyErrors), f"raised {self.raised!r}")
+            self.expect(isinstance(self.raised, TooManyFailures), f"raised {self.raised!r}")
             failed = len(fails & set(self.calls))
-            self.expect(plan.max_errors is not None and failed > plan.max_errors, "too many errors out of nowhere")
+            self.expect(plan.max_failures is not None and failed > plan.max_failures, "too many errors out of nowhere")
 
 
 def broken_promises(scenario: Scenario) -> list[str]:

@@ -83,7 +83,7 @@ async def more_coroutines() -> AsyncIterator[Coroutine[Any, Any, int]]:
 async def amap_gives_what_the_function_returns(urls: list[str]) -> None:
     assert_type(amap(measure, urls, limit=1), TaskResults[int])
     assert_type(amap(measure, urls, limit=1, errors="raise"), TaskResults[int])
-    assert_type(amap(measure, urls, limit=1, errors="skip", max_errors=3), TaskResults[int])
+    assert_type(amap(measure, urls, limit=1, errors="skip", max_failures=3), TaskResults[int])
     async with amap(measure, urls, limit=1) as results:
         assert_type(results, TaskResults[int])
         async for result in results:
@@ -129,7 +129,7 @@ def amap_takes_its_options() -> None:
             limit=ConcurrencyLimit(10),
             ordered=True,
             window=5,
-            timeout_s=1,
+            timeout=1,
             retry=Retry(3, 0.5, on=(OSError, TimeoutError)),
             rate=Rate(10, per_s=1, burst=100),
             cost=len,
@@ -161,7 +161,7 @@ async def gather_gives_errors_only_where_they_are_asked_for(*, is_asked_for: boo
 
 
 async def for_each_gives_figures() -> None:
-    assert_type(await for_each(measure, words(), limit=1, errors="skip", max_errors=1), TaskStatistics)
+    assert_type(await for_each(measure, words(), limit=1, errors="skip", max_failures=1), TaskStatistics)
     assert_type(await for_each(measure_later, ["one"], limit=ConcurrencyLimit(1)), TaskStatistics)
     assert_type(await for_each(measure, ["one"], limit=1, rate=Rate(1), cost=len, key=len, per_key=1), TaskStatistics)
 
@@ -182,13 +182,13 @@ async def retry_keeps_the_signature_of_what_it_calls() -> None:
     retry = Retry(5, lambda attempt, error: attempt + len(error.args), on=lambda error: bool(error.args))
     assert_type(await retry.call(measure, "one"), int)
     assert_type(await retry.call(repeat, 3, word="one"), list[str])
-    assert_type(retry.delay_s(1, OSError()), float | None)
+    assert_type(retry.delay(1, OSError()), float | None)
 
 
 def a_client_gives_responses(client: headgate.Client) -> None:
     with client as same:
         assert_type(same, headgate.Client)
-    response = client.get("/", params={"page": [1, 2]}, headers={"Accept": "*/*"}, timeout_s=1, auth=("ann", "secret"))
+    response = client.get("/", params={"page": [1, 2]}, headers={"Accept": "*/*"}, timeout=1, auth=("ann", "secret"))
     assert_type(response, Response)
     assert_type(response.status_code, int)
     assert_type(response.headers, Headers)
@@ -246,9 +246,17 @@ async def streams_give_pieces(client: headgate.Client, in_loop: headgate.AsyncCl
         assert_type(await anext(streamed.aiter_bytes()), bytes)
 
 
+def functions_give_responses() -> None:
+    assert_type(headgate.get("http://localhost/", timeout=1, headers={"a": "b"}, retries=0, insecure=True), Response)
+    assert_type(headgate.post("http://localhost/", json={"a": 1}, rate="1/s"), Response)
+    assert_type(headgate.request("PUT", "http://localhost/", content=b"a"), Response)
+
+
 def errors_say_what_was_asked(error: headgate.ConnectTimeout, status: headgate.StatusError) -> None:
-    caught: list[TimeoutError | ConnectionError] = [error]
-    assert_type(caught, list[TimeoutError | ConnectionError])
+    caught: list[headgate.RequestError] = [error, status]
+    timeouts: list[headgate.RequestTimeout | ConnectionError] = [error]
+    assert_type(timeouts, list[headgate.RequestTimeout | ConnectionError])
+    assert_type(caught[0].kind, str)
     assert_type(error.url, str)
     assert_type(error.attempts, int)
     assert_type(error.elapsed_s, float)
@@ -263,7 +271,7 @@ def tables_give_batches(table: object) -> None:
     assert_type(headgate.fetch_table(table), headgate.BatchTable)
     with headgate.Client() as client:
         assert_type(client.fetch_table(table), headgate.BatchTable)
-        assert_type(client.fetch_many(["/"]).batches(), headgate.BatchIterator)
+        assert_type(client.fetch_many(["/"]).to_arrow_batches(), headgate.BatchIterator)
 
 
 def jobs_give_summaries() -> None:
@@ -271,5 +279,5 @@ def jobs_give_summaries() -> None:
     with headgate.start("urls.txt", "out") as run:
         assert_type(run, headgate.Run)
         assert_type(run.summary, headgate.Summary | None)
-        assert_type(run.wait(timeout_s=1), headgate.Summary)
+        assert_type(run.wait(timeout=1), headgate.Summary)
     assert_type(headgate.Job.open("out"), headgate.Job)

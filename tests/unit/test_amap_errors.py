@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from headgate import Retry, TaskOutcome, TooManyErrors, amap
+from headgate import Retry, TaskOutcome, TooManyFailures, amap
 from support.as_completed import now_s
 from support.maps import all_of, fail_if_odd
 
-OPTIONS: tuple[dict[str, Any], ...] = ({}, {"ordered": True}, {"timeout_s": 5}, {"errors": "yield"})
+OPTIONS: tuple[dict[str, Any], ...] = ({}, {"ordered": True}, {"timeout": 5}, {"errors": "yield"})
 """Options that change which code of a map runs."""
 
 
@@ -99,16 +99,16 @@ async def test_skipped_errors_are_only_counted() -> None:
 
 
 @pytest.mark.parametrize("errors", ["yield", "skip"])
-@pytest.mark.parametrize(("max_errors", "begun_at_least"), [(0, 1), (2, 3)])
-def test_more_failed_items_than_allowed_end_the_map(errors: Any, max_errors: int, begun_at_least: int) -> None:
+@pytest.mark.parametrize(("max_failures", "begun_at_least"), [(0, 1), (2, 3)])
+def test_more_failed_items_than_allowed_end_the_map(errors: Any, max_failures: int, begun_at_least: int) -> None:
     begun = []
 
     async def work(item: int) -> None:
         begun.append(item)
         raise ValueError(item)
 
-    with pytest.raises(TooManyErrors, match=f"{begun_at_least} items failed") as raised:
-        all_of(work, range(100), limit=1, errors=errors, max_errors=max_errors)
+    with pytest.raises(TooManyFailures, match=f"{begun_at_least} items failed") as raised:
+        all_of(work, range(100), limit=1, errors=errors, max_failures=max_failures)
     assert isinstance(raised.value.__cause__, ValueError)
     assert list(range(begun_at_least)) == begun
 

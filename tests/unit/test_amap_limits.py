@@ -18,10 +18,10 @@ from support.virtual_clock import run_on_virtual_clock
 
 def test_each_attempt_has_its_own_time() -> None:
     calls = Calls(5)
-    (outcome,) = all_of(calls, [1], limit=1, timeout_s=3, retry=Retry(3, wait_s(1)), errors="yield")
+    (outcome,) = all_of(calls, [1], limit=1, timeout=3, retry=Retry(3, wait_s(1)), errors="yield")
     assert [(1, 0), (1, 4), (1, 8)] == calls.starts
     assert (3, 3, TimeoutError) == (outcome.attempts, outcome.elapsed_s, type(outcome.error))
-    assert "the attempt took longer than timeout_s=3" == str(outcome.error)
+    assert "the attempt took longer than timeout=3" == str(outcome.error)
 
 
 def test_an_error_that_an_attempt_makes_of_its_being_late_stays_its_own() -> None:
@@ -32,7 +32,7 @@ def test_an_error_that_an_attempt_makes_of_its_being_late_stays_its_own() -> Non
             raise ConnectionError("mine") from None
 
     with pytest.raises(ConnectionError, match="mine"):
-        all_of(complain, [1], limit=1, timeout_s=3)
+        all_of(complain, [1], limit=1, timeout=3)
 
 
 def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
@@ -40,11 +40,11 @@ def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
         raise TimeoutError("mine")
 
     with pytest.raises(TimeoutError, match="mine"):
-        all_of(time_out, [1], limit=1, timeout_s=3)
+        all_of(time_out, [1], limit=1, timeout=3)
 
 
 def test_the_wait_for_a_rate_does_not_count() -> None:
-    assert [1, 2] == all_of(Calls(2), [1, 2], limit=2, timeout_s=3, rate=Rate(1, per_s=100))
+    assert [1, 2] == all_of(Calls(2), [1, 2], limit=2, timeout=3, rate=Rate(1, per_s=100))
 
 
 # -- retries

@@ -126,7 +126,7 @@ def fails(_item: int) -> int:
     ("function", "options"),
     [
         (takes_nothing, {}),
-        (takes_nothing, {"timeout_s": 1}),
+        (takes_nothing, {"timeout": 1}),
         (work, {"key": fails, "per_key": 1}),
         (work, {"key": lambda _item: [], "per_key": 1}),
     ],

@@ -93,7 +93,7 @@ async def test_an_item_that_the_source_yields_after_stopping_the_map_has_its_tim
         results.stop()
         yield 1
 
-    results = amap(asyncio.sleep, source(), limit=1, timeout_s=0.5, errors="yield")
+    results = amap(asyncio.sleep, source(), limit=1, timeout=0.5, errors="yield")
     assert ["NoneType", "TimeoutError"] == [type(outcome.error).__name__ for outcome in await collected(results)]
 
 

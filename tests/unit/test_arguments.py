@@ -13,7 +13,7 @@ import headgate.testing
 
 WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
 WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
-WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
+WRITE_KINDS = "write 'timeout,503' or ['timeout', 503]"
 WRITE_SELECTION = "write {'answer': '$.answer', 'tokens:int64': '$.usage.total'} or ['answer=$.answer']"
 WRITE = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
@@ -83,12 +83,19 @@ def test_statuses_that_fail_are_text_or_a_list(
 
 
 @pytest.mark.parametrize(
-    ("expected", "only"), [(1, "closed, status:503"), (1, iter(["closed"])), (2, ["closed", "tls"]), (2, None)]
+    ("expected", "only"),
+    [
+        (1, "connection_closed, status:503"),
+        (1, iter(["connection_closed"])),
+        (2, ["connection_closed", "tls"]),
+        (1, ["tls", 503]),
+        (2, None),
+    ],
 )
 def test_kinds_of_failures_are_text_or_a_list(
     expected: int, only: Any, mock: headgate.testing.MockServer, tmp_path: Path
 ) -> None:
-    mock.get("http://a.example/closed", error="closed")
+    mock.get("http://a.example/closed", error="connection_closed")
     mock.get("http://a.example/tls", error="tls")
     source = tmp_path / "urls.txt"
     source.write_text("http://a.example/closed\nhttp://a.example/tls\n")
@@ -99,7 +106,7 @@ def test_kinds_of_failures_are_text_or_a_list(
 @pytest.mark.parametrize("retry_on", ["connect,429", ["connect", 429]])
 def test_failures_to_retry_are_text_or_a_list(retry_on: Any, mock: headgate.testing.MockServer, tmp_path: Path) -> None:
     limited, broken = mock.get("http://a.example/0", status=429), mock.get("http://a.example/1", status=503)
-    options: dict[str, Any] = {"retries": 2, "retry_delay_s": 0.001, "stop_when_failed": "never"}
+    options: dict[str, Any] = {"retries": 2, "retry_delay": 0.001, "max_failures": "never"}
     headgate.fetch("http://a.example/[0-1]", tmp_path / "results", retry_on=retry_on, fail_on="429,503", **options)
     assert (3, 1) == (limited.call_count, broken.call_count)
 
@@ -119,7 +126,7 @@ def test_data_is_bytes_or_text() -> None:
 
 def test_limits_of_hosts_are_for_all_of_them_or_for_those_that_are_named() -> None:
     def limits(**options: Any) -> list[tuple[str | None, float]]:
-        found = headgate.plan(URLS, assume_latency_s=1.0, **options).ceilings
+        found = headgate.plan(URLS, assume_latency=1.0, **options).ceilings
         return [(each.host, each.limit) for each in found if each.option in options]
 
     assert [] == limits(rate_per_host=None)
@@ -149,9 +156,7 @@ def test_a_job_stops_at_a_number_or_a_share_of_failed_rows(
 ) -> None:
     mock.get(prefix="http://a.example/", status=503)
     with pytest.raises(headgate.JobStopped):
-        headgate.fetch(
-            "http://a.example/[1-100000]", tmp_path / "out", retries=0, stop_when_failed=share, concurrency=1
-        )
+        headgate.fetch("http://a.example/[1-100000]", tmp_path / "out", retries=0, max_failures=share, concurrency=1)
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
@@ -159,7 +164,7 @@ def test_a_secret_is_text_or_the_content_of_a_file(
     ending: str, mock: headgate.testing.MockServer, tmp_path: Path
 ) -> None:
     def authorization(**options: Any) -> str | None:
-        headgate.fetch("http://a.example/[1-1]", tmp_path / "results", fresh=True, **options)
+        headgate.fetch("http://a.example/[1-1]", tmp_path / "results", if_exists="overwrite", **options)
         return mock.calls[-1].request.headers["authorization"]
 
     mock.get(prefix="http://a.example/")
@@ -205,46 +210,46 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
         ("must be one path or text, not int", "input", ["a.txt", 5]),
         ("must be one path or text, not None", "input", ["a.txt", None]),
         ("must be one path or text, not bytes", "output", b"a.txt"),
-        ("holds a lone surrogate, which UTF-8 can't encode", "output", "a\ud800"),
+        ("contains a lone surrogate, which UTF-8 can't encode", "output", "a\ud800"),
         ("must be a list of columns: write ['id']", "keep", "id"),
         ("must be a list of columns, each of them text", "keep", None),
         ("must be a list of columns, each of them text", "keep", ["id", 5]),
         (f"must be a mapping or pairs, not str: {WRITE}", "headers", "Accept: text/html"),
         (f"must be a mapping or pairs, not None: {WRITE}", "headers", None),
-        (f"must hold pairs of name and value, not str: {WRITE}", "headers", ["Accept: text/html", "b: c"]),
-        (f"must hold pairs of name and value, not str: {WRITE}", "headers", ["ab"]),
+        (f"must contain pairs of name and value, not str: {WRITE}", "headers", ["Accept: text/html", "b: c"]),
+        (f"must contain pairs of name and value, not str: {WRITE}", "headers", ["ab"]),
         ("must have values that are text: that of 'A' is int", "headers", {"A": 5}),
         ("must have names that are text, not bytes", "headers", [(b"A", "5")]),
         (f"must be text or a list of statuses, not int: {WRITE_STATUSES}", "fail_on", 503),
         (f"must be text or a list of statuses, not None: {WRITE_STATUSES}", "fail_on", None),
         (f"must be text or a list of statuses, not bytes: {WRITE_STATUSES}", "fail_on", b"503"),
-        (f"must hold numbers and text, not float: {WRITE_STATUSES}", "fail_on", [503.0, 1.5]),
-        (f"must hold numbers and text, not bool: {WRITE_STATUSES}", "fail_on", [True]),
-        (f"must be text or a list of texts: {WRITE_KINDS}", "only", [503]),
-        (f"must be text or a list of texts: {WRITE_KINDS}", "only", b"timeout"),
+        (f"must contain numbers and text, not float: {WRITE_STATUSES}", "fail_on", [503.0, 1.5]),
+        (f"must contain numbers and text, not bool: {WRITE_STATUSES}", "fail_on", [True]),
+        (f"must be text or a list of texts and statuses: {WRITE_KINDS}", "only", [5.5]),
+        (f"must be text or a list of texts and statuses: {WRITE_KINDS}", "only", b"timeout"),
         ("is empty: name error kinds or statuses, or leave it out to retry all failed rows", "only", []),
         (f"must be text or a list of failures, not float: {WRITE_FAILURES}", "retry_on", 4.5),
-        (f"must hold numbers and text, not bool: {WRITE_FAILURES}", "retry_on", [True]),
-        ("must be text such as '50%', or a number of rows, not float", "stop_when_failed", 0.5),
-        ("must be text such as '50%', or a number of rows, not bool", "stop_when_failed", True),
+        (f"must contain numbers and text, not bool: {WRITE_FAILURES}", "retry_on", [True]),
+        ("must be text such as '50%', or a number of rows, not float", "max_failures", 0.5),
+        ("must be text such as '50%', or a number of rows, not bool", "max_failures", True),
         ("must be text, or the path of a file, not bytes", "bearer", b"secret"),
         ("must be text, or the path of a file, not tuple", "user", ("me", "secret")),
         ("can't read '/no/such': no such file or directory", "bearer", Path("/no/such")),
         ("can't read '/': is a directory", "user", Path("/")),
         ("must be the name of a header or a list of names, each of them text", "secret_headers", None),
         ("must be the name of a header or a list of names, each of them text", "secret_headers", ["x-a", 5]),
-        (f"must be a mapping of names to paths, text or a list, not int: {WRITE_SELECTION}", "select", 3),
-        (f"must be a mapping of names to paths, text or a list, not bytes: {WRITE_SELECTION}", "select", b"a=$.a"),
-        (f"must be a mapping of names to paths, text or a list, not None: {WRITE_SELECTION}", "select", {"a": None}),
+        (f"must be a mapping of names to paths, text or a list, not int: {WRITE_SELECTION}", "extract", 3),
+        (f"must be a mapping of names to paths, text or a list, not bytes: {WRITE_SELECTION}", "extract", b"a=$.a"),
+        (f"must be a mapping of names to paths, text or a list, not None: {WRITE_SELECTION}", "extract", {"a": None}),
         (
             f"must be a mapping of names to paths, text or a list, not dict: {WRITE_SELECTION}",
-            "select",
+            "extract",
             [{"a": "$"}],
         ),
-        ("must be a list of columns, each of them text, not int: write 'a,b' or ['a', 'b']", "omit", 3),
+        ("must be a list of columns, each of them text, not int: write 'a,b' or ['a', 'b']", "drop", 3),
         (
             "must be a list of columns, each of them text, not None: write 'a,b' or ['a', 'b']",
-            "omit",
+            "drop",
             ["a", None],
         ),
         ("must be text or a list, each of them text, not dict", "resolve", {"a": "b"}),
@@ -252,7 +257,7 @@ def test_a_file_without_a_proxy_does_not_mean_that_none_is_used(tmp_path: Path) 
         ("must be a port or a list of ports, not None: write 443 or [443, 8443]", "allow_port", None),
         ("must be a port or a list of ports, not bool: write 443 or [443, 8443]", "allow_port", [443, True]),
         ("must be bytes or text, not dict", "data", {"a": 1}),
-        ("holds a lone surrogate, which UTF-8 can't encode", "data", "a\ud800"),
+        ("contains a lone surrogate, which UTF-8 can't encode", "data", "a\ud800"),
     ],
 )
 def test_each_mistake_is_named_once(expected: str, option: str, value: object) -> None:

@@ -28,9 +28,9 @@ class FakeJob(NotingRun):
         self._has_ended = threading.Event()
         self.at_look = nothing
 
-    def wait(self, timeout_s: float) -> bool:
-        assert timeout_s <= 0.1
-        if timeout_s:
+    def wait(self, timeout: float) -> bool:
+        assert timeout <= 0.1
+        if timeout:
             self.at_look()
         if self._looks_left is not None:
             self._looks_left -= 1
@@ -73,14 +73,14 @@ def test_waiting_returns_the_summary() -> None:
 def test_a_wait_that_is_too_short_is_a_timeout_error_and_the_run_continues() -> None:
     job = FakeJob()
     with pytest.raises(TimeoutError, match=r"^the run has not ended within 0 s; it continues$"):
-        run_of(job).wait(timeout_s=0)
+        run_of(job).wait(timeout=0)
     assert [] == job.calls
 
 
-@pytest.mark.parametrize(("error", "timeout_s"), [(ValueError, -1), (ValueError, float("nan")), (TypeError, "1")])
-def test_a_timeout_that_is_none_is_refused(error: type[Exception], timeout_s: float) -> None:
-    with pytest.raises(error, match=r"^timeout_s must be a number"):
-        run_of(FakeJob()).wait(timeout_s)
+@pytest.mark.parametrize(("error", "timeout"), [(ValueError, -1), (ValueError, float("nan")), (TypeError, "1")])
+def test_a_timeout_that_is_none_is_refused(error: type[Exception], timeout: float) -> None:
+    with pytest.raises(error, match=r"^timeout must be a number"):
+        run_of(FakeJob()).wait(timeout)
 
 
 def test_a_job_that_failed_raises_what_fetch_raises() -> None:
@@ -91,8 +91,8 @@ def test_a_job_that_failed_raises_what_fetch_raises() -> None:
 
 
 def test_a_job_that_stopped_itself_says_why() -> None:
-    run = run_of(FakeJob(1, interrupted=True, stopped_by=["raise ", {"option": "stop_when_failed", "value": "90%"}]))
-    with pytest.raises(headgate.JobStopped, match=r"^raise stop_when_failed='90%'$") as raised:
+    run = run_of(FakeJob(1, interrupted=True, stopped_by=["raise ", {"option": "max_failures", "value": "90%"}]))
+    with pytest.raises(headgate.JobStopped, match=r"^raise max_failures='90%'$") as raised:
         run.wait()
     assert raised.value.summary is run.summary
 
@@ -106,10 +106,10 @@ def test_a_run_that_its_program_stops_gives_its_summary() -> None:
 def test_options_of_a_run_can_be_set_while_it_runs() -> None:
     job = FakeJob()
     run = run_of(job)
-    run.set(rate="50/s", concurrency=200, rate_per_host={"a.example": "5/s", "*": "9/s"}, deadline_s=None)
+    run.set(rate="50/s", concurrency=200, rate_per_host={"a.example": "5/s", "*": "9/s"}, total_timeout=None)
     run.pause()
     run.unpause()
-    texts = {"rate": "50/s", "concurrency": "200", "rate_per_host": "a.example=5/s,*=9/s", "deadline_s": "none"}
+    texts = {"rate": "50/s", "concurrency": "200", "rate_per_host": "a.example=5/s,*=9/s", "total_timeout": "none"}
     assert [f"set {texts}", "pause", "unpause"] == job.calls
 
 

@@ -61,29 +61,29 @@ def test_wrong_runs_have_no_part_in_a_ratio() -> None:
 
 
 def test_a_true_claim_has_no_mistakes() -> None:
-    assert [] == found(Claim(answered=100, elapsed_s=0.9, body_bytes=1300), seen=100)
+    assert [] == found(Claim(succeeded=100, elapsed_s=0.9, body_bytes=1300), seen=100)
 
 
 def test_a_client_that_the_clock_stops_may_leave_as_much_as_it_has_in_flight() -> None:
-    assert [] == found(Claim(answered=72, elapsed_s=0.9), seen=80, exact=False)
+    assert [] == found(Claim(succeeded=72, elapsed_s=0.9), seen=80, exact=False)
     assert ["the server saw 81 requests, the client counts 72"] == found(
-        Claim(answered=72, elapsed_s=0.9), seen=81, exact=False
+        Claim(succeeded=72, elapsed_s=0.9), seen=81, exact=False
     )
 
 
 def test_a_client_that_has_got_no_answer_has_no_figure() -> None:
-    assert ["nothing was answered"] == found(Claim(answered=0, elapsed_s=0.9), seen=0, exact=False)
+    assert ["nothing succeeded"] == found(Claim(succeeded=0, elapsed_s=0.9), seen=0, exact=False)
 
 
 def test_every_untruth_is_named() -> None:
     expected = [
         "1 times timeout",
-        "99 of 100 requests were answered",
+        "99 of 100 requests succeeded",
         "the server saw 101 requests, the client counts 99",
         "1,300 bytes of bodies, not 1,287",
         "1.50 s by its own clock, but it ran for 1.00 s",
     ]
-    claim = Claim(answered=99, elapsed_s=1.5, body_bytes=1300, complaints=("1 times timeout",))
+    claim = Claim(succeeded=99, elapsed_s=1.5, body_bytes=1300, complaints=("1 times timeout",))
     assert expected == found(claim, seen=101)
 
 

@@ -14,8 +14,10 @@ from considerate.server_log import Entry
 from support.trials import trial
 
 
-def fetched(elapsed_s: float, *, answered: int = 0, failed: int = 0) -> Fetched:
-    return Fetched(wall_s=elapsed_s, elapsed_s=elapsed_s, peak_rss_bytes=1, answered=answered, failed=failed, errors={})
+def fetched(elapsed_s: float, *, succeeded: int = 0, failed: int = 0) -> Fetched:
+    return Fetched(
+        wall_s=elapsed_s, elapsed_s=elapsed_s, peak_rss_bytes=1, succeeded=succeeded, failed=failed, errors={}
+    )
 
 
 def test_the_log_of_a_server_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
@@ -66,19 +68,19 @@ def test_the_shortest_time_is_that_of_the_limit_which_is_used_up_last() -> None:
 
 def test_a_row_without_an_answer_of_the_api_is_wrong() -> None:
     limits = {"api_failed_first": 1_000, "api_rate": 100, "api_concurrency": 111}
-    found = sold.finding(fetched(44.0, answered=sold.ROWS), limits, 42.0)
+    found = sold.finding(fetched(44.0, succeeded=sold.ROWS), limits, 42.0)
     assert [("1.048 times", True), ("0.0099 of all", True)] == [(each.shown, each.met) for each in found.targets]
     assert [] == found.wrong
-    found = sold.finding(fetched(44.0, answered=19_999), limits, 42.0)
-    assert ["19,999 of 20,000 rows answered: {}"] == found.wrong
+    found = sold.finding(fetched(44.0, succeeded=19_999), limits, 42.0)
+    assert ["19,999 of 20,000 rows succeeded: {}"] == found.wrong
 
 
 def samples(*per_s: int, every_s: float = 0.5) -> list[Sample]:
-    made = [Sample(time_s=0.0, answered=0, refused=0, in_progress=0)]
+    made = [Sample(time_s=0.0, succeeded=0, refused=0, in_progress=0)]
     for rate in per_s:
         last = made[-1]
-        answered = last.answered + round(rate * every_s)
-        made.append(Sample(time_s=last.time_s + every_s, answered=answered, refused=answered // 100, in_progress=7))
+        succeeded = last.succeeded + round(rate * every_s)
+        made.append(Sample(time_s=last.time_s + every_s, succeeded=succeeded, refused=succeeded // 100, in_progress=7))
     return made
 
 
@@ -102,7 +104,7 @@ def test_a_run_with_failing_hosts_is_compared_with_one_of_healthy_hosts() -> Non
         entries = [Entry(index / per_s, "200", "h", "/row") for index in range(101)]
         return troubled.Ran(fetched=fetched(25.0, **rows), healthy=entries, refusing=[Entry(0, "429", "r", "/")])
 
-    found = troubled.finding(ran(100.0), ran(90.0, answered=70_700, failed=1_000))
+    found = troubled.finding(ran(100.0), ran(90.0, succeeded=70_700, failed=1_000))
     assert ["1.000 times", "0.90", "0 requests"] == [target.shown for target in found.targets]
     assert [True, False, True] == [target.met for target in found.targets]
     assert [] == found.wrong

@@ -80,7 +80,7 @@ def test_the_floor_gets_the_address_and_reports_what_came(tmp_path: Path) -> Non
     assert ["floor", "127.0.0.1:80", "3", "2"] == floor.command(load(tmp_path))
     said = '{"requests":3,"body_bytes":39,"elapsed_s":0.5,"cpu_s":0.25}'
     claim = floor.claim(load(tmp_path), said)
-    assert (3, 3 * len(BODY), 0.5) == (claim.answered, claim.body_bytes, claim.elapsed_s)
+    assert (3, 3 * len(BODY), 0.5) == (claim.succeeded, claim.body_bytes, claim.elapsed_s)
 
 
 def plain(client: str, round_: int, requests_per_s: float, cpu_s: float, wrong: str = "") -> Trial:

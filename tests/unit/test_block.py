@@ -58,7 +58,7 @@ def test_a_message_stays_above_the_block_whatever_the_width_has_become(columns: 
 def test_a_block_that_becomes_shorter_leaves_nothing_below() -> None:
     screen = Screen(60)
     with Live(Block(screen.console)) as live:
-        live.update(snapshot(bound_by={"kind": "input", "text": "bound by " + "a long story " * 20}))
+        live.update(snapshot(bottleneck={"kind": "input", "text": "bottleneck: input. " + "a long story " * 20}))
         live.update(snapshot())
         assert drawn_at(60) == screen.shown()
 

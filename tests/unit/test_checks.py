@@ -20,16 +20,16 @@ LONGEST = 10**5000
     ("expected", "call"),
     [
         (
-            "timeout_s must be a number of seconds that fits a float, not about 1e400",
-            lambda: headgate.fetch("urls.txt", "results", timeout_s=HUGE),
+            "timeout must be a number of seconds that fits a float, not about 1e400",
+            lambda: headgate.fetch("urls.txt", "results", timeout=HUGE),
         ),
         (
-            "timeout_s must be a number of seconds that fits a float, not about 1e400; None is no limit",
-            lambda: headgate.amap(nothing, [1], limit=2, timeout_s=HUGE),
+            "timeout must be a number of seconds that fits a float, not about 1e400; None is no limit",
+            lambda: headgate.amap(nothing, [1], limit=2, timeout=HUGE),
         ),
         (
-            "timeout_s must be a number of seconds that fits a float, not about -1e400; None is no limit",
-            lambda: headgate.amap(nothing, [1], limit=2, timeout_s=-HUGE),
+            "timeout must be a number of seconds that fits a float, not about -1e400; None is no limit",
+            lambda: headgate.amap(nothing, [1], limit=2, timeout=-HUGE),
         ),
         ("amount must be a number that fits a float, not about 1e400", lambda: headgate.Rate(HUGE)),
         ("concurrency must be at most 9223372036854775807, not about 1e5000", lambda: fetch_with(LONGEST)),

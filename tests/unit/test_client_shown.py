@@ -40,8 +40,8 @@ REQUEST = headgate.Request(
     "shown",
     [
         headgate.Response(REQUEST, answer()),
-        headgate.Outcome(REQUEST, answer()),
-        headgate.Outcome(REQUEST, answer(**FAILED)),
+        headgate.Outcome(REQUEST, answer(), 0),
+        headgate.Outcome(REQUEST, answer(**FAILED), 0),
     ],
 )
 def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> None:
@@ -57,7 +57,7 @@ def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> No
         ("Request('http://host/a', tag=7)", REQUEST),
         ("Request('/b', method='POST')", headgate.Request("/b", method="POST")),
         ("<Response [200 OK]>", headgate.Response(REQUEST, answer())),
-        ("<Outcome of http://host/a: <Response [200 OK]>>", headgate.Outcome(REQUEST, answer())),
+        ("<Outcome of http://host/a: <Response [200 OK]>>", headgate.Outcome(REQUEST, answer(), 0)),
         ("Headers([('Set-Cookie', '***'), ('a', 'b')])", headgate.Headers([("Set-Cookie", "id=secret"), ("a", "b")])),
         (
             "[<Redirect [302] of http://host/a to http://host/b>]",
@@ -80,7 +80,7 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
 
 
 def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
-    error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None})).error
+    error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None}), 0).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)
     assert "http://ann:secret@host/a" == error.url

@@ -10,6 +10,7 @@ import pytest
 
 from headgate import InputError, InternalError, OutputError, Summary, UsageError, __version__, cli
 from headgate.cli import _ending, fetch
+from headgate.cli._groups import ERRORS, GROUPS
 from support.command import VERBS
 from support.figures import RESUMED, summary_json
 
@@ -22,7 +23,8 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["help"]])
 def test_the_help_names_every_verb_and_no_other(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(arguments) == 0
-    assert [*VERBS, "help"] == re.findall(r"^  (\w+) ", capsys.readouterr().out, re.MULTILINE)
+    verbs = capsys.readouterr().out.split("\n\n")[2]
+    assert [*VERBS, "help"] == re.findall(r"^  (\w+) ", verbs, re.MULTILINE)
 
 
 def test_without_a_verb_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,12 +51,12 @@ def test_help_of_a_verb_is_what_its_flag_prints(verb: str, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("columns", [40, 60, 100])
-@pytest.mark.parametrize("verb", [None, *VERBS])
+@pytest.mark.parametrize("arguments", [[], ["fetch", "-h"], *[["help", topic] for topic in (*VERBS, *GROUPS, ERRORS)]])
 def test_no_line_of_prose_in_the_help_is_wider_than_the_terminal(
-    columns: int, verb: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    columns: int, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    cli.run(["help"] if verb is None else ["help", verb])
+    assert cli.run(arguments or ["help"]) == 0
     # Neither commands nor words are broken.
     lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("  headgate ", "usage: "))]
     assert [] == [line for line in lines if len(line) > columns and len(line.split()) > 1]
@@ -79,7 +81,7 @@ def test_python_runs_the_command_by_its_name() -> None:
             ["http://h/[1]"],
         ),
         ("error: unknown flag -o: did you mean headgate fetch ... -o?\nsee `headgate --help`\n", ["-o", "r", "u.txt"]),
-        ("error: unknown verb fecth: did you mean fetch?\nsee `headgate --help`\n", ["help", "fecth"]),
+        ("error: unknown verb or group fecth: did you mean fetch?\nsee `headgate --help`\n", ["help", "fecth"]),
         (
             "error: SHELL must be one of bash, zsh, fish, not csh\nsee `headgate completion --help`\n",
             ["completion", "csh"],
@@ -105,8 +107,8 @@ def test_python_runs_the_command_by_its_name() -> None:
                 "error: --port must be at most 65535, not 99999\n"
                 "error: --threads must be at least 1, not 0\n"
                 "error: --status must be at least 200, not 100\n"
-                "error: --delay must be seconds, such as 1.5 or 0..3, not '3..1'\n"
-                "error: --delay-whole must be whole seconds, as 0..3\n"
+                "error: --delay must be a duration such as 1.5s, or a range such as 0..3s, not '3..1'\n"
+                "error: --delay-whole must be whole seconds, as 0..3s\n"
                 "see `headgate serve --help`\n"
             ),
             [
@@ -121,10 +123,10 @@ def test_python_runs_the_command_by_its_name() -> None:
         (
             (
                 "error: --threads must be at most 1024, not 99999999999999999999999\n"
-                "error: --body-bytes must be at most 1073741824, not 1099511627776\n"
+                "error: --body-size must be at most 1073741824, not 1099511627776\n"
                 "see `headgate serve --help`\n"
             ),
-            ["serve", "--threads=99999999999999999999999", "--body-bytes=1TiB"],
+            ["serve", "--threads=99999999999999999999999", "--body-size=1TiB"],
         ),
         (
             "error: --delay-whole excludes --delay: give one of them\nsee `headgate serve --help`\n",
@@ -133,7 +135,7 @@ def test_python_runs_the_command_by_its_name() -> None:
         (
             (
                 "error: --capacity must be at least 1, not 0\n"
-                "error: --api-burst must be at least 0, not -1\n"
+                "error: --api-burst must be at least 1, not -1\n"
                 "error: --api-rate must be a rate, such as 500/s, 1000000/m or 5/2s, not '500'\n"
                 "error: --api-tokens must be a rate, such as 500/s, 1000000/m or 5/2s, not '0/s'\n"
                 "error: --api-concurrency must be at least 1, not 0\n"
@@ -153,19 +155,20 @@ def test_python_runs_the_command_by_its_name() -> None:
         (
             (
                 "error: --refuse needs --capacity\n"
+                "error: --api-burst needs a rate, such as --api-rate 500/s\n"
                 "error: --api-per-host needs a limit, such as --api-rate 500/s\n"
                 "see `headgate serve --help`\n"
             ),
-            ["serve", "--refuse", "--api-per-host"],
+            ["serve", "--refuse", "--api-per-host", "--api-burst", "5"],
         ),
         (
             (
                 "error: --cert needs --key\n"
-                "error: --cert excludes --tls-made\n"
+                "error: --cert excludes --self-signed\n"
                 "error: --http2-streams needs --http2\n"
                 "see `headgate serve --help`\n"
             ),
-            ["serve", "--cert", "a.pem", "--tls-made", "b.pem", "--http2-streams", "5"],
+            ["serve", "--cert", "a.pem", "--self-signed", "b.pem", "--http2-streams", "5"],
         ),
         ("error: --rows must be at least 1, not 0\nsee `headgate demo --help`\n", ["demo", "--rows", "0"]),
     ],

@@ -70,7 +70,7 @@ def test_the_method_and_the_body_are_those_of_the_request(expected: list[str], m
 
 
 def test_timeouts_are_those_of_the_job() -> None:
-    lines = planned(timeout_s=1.5, connect_timeout_s=2.0).curl.splitlines()
+    lines = planned(timeout=1.5, connect_timeout=2.0).curl.splitlines()
     assert "  --noproxy '*' --max-time 1.5 --connect-timeout 2 \\" == lines[1]
 
 
@@ -126,7 +126,7 @@ def test_the_credentials_of_a_proxy_are_a_variable_that_has_to_be_set() -> None:
     ],
 )
 def test_another_hostname_for_tls_is_that_of_the_url_for_curl(expected: list[str], url: str) -> None:
-    assert expected == words(url, sni="b.example")[-len(expected) :]
+    assert expected == words(url, tls_server_name="b.example")[-len(expected) :]
 
 
 def test_the_shell_refuses_a_secret_that_is_not_set() -> None:

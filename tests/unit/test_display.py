@@ -27,9 +27,9 @@ def test_the_block_shows_how_far_it_is_and_names_the_bottleneck() -> None:
     assert drawn(width=120) == [
         "37,412 of 100,000 rows (37 %)  ━━━━━━━━╸                 1.2 s  2.1 s left",
         "requests/s  31,204 now, 30,113 mean     in flight  256 of 256",
-        "answered    37,402                      failed     10",
+        "succeeded   37,402                      failed     10",
         "latency     p50 8.1 ms, p99 21 ms       received   1.2 MiB",
-        "bound by concurrency: 256 in flight at a mean of 8.1 ms allow 31,605 requests/s; raise --concurrency",
+        snapshot().bottleneck.text,
     ]
 
 
@@ -43,11 +43,11 @@ def test_the_block_fits_into_80_columns_whatever_the_figures() -> None:
         in_flight=100_000,
         concurrency=100_000,
         stopping=True,
-        answered=987_000_000,
+        succeeded=987_000_000,
         failed=654_321,
         p50_us=12_345_678,
         p99_us=29_999_999,
-        bytes_received=10**15,
+        received_bytes=10**15,
         elapsed_s=86_400 * 3.2,
         time_left_s=86_400 * 30.0,
     )
@@ -84,9 +84,9 @@ def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatc
         "31,204 requests/s, 256 in flight",
         "latency p50 8.1 ms, p99 21 ms",
         "10 failed",
-        "bound by concurrency: 256 in flight at",
-        "a mean of 8.1 ms allow 31,605",
-        "requests/s; raise --concurrency",
+        "bottleneck: concurrency. 256 requests",
+        "in flight at a mean of 8.1 ms allow",
+        "31,605 requests/s; raise --concurrency",
     ]
     assert "256 in flight" in shown[69][2]
     assert "256 of 256" in shown[70][1]
@@ -95,7 +95,7 @@ def test_a_narrow_terminal_gets_what_matters_most(monkeypatch: pytest.MonkeyPatc
 def test_the_slowest_host_is_named_where_the_time_left_is_that_of_its_rows() -> None:
     slow: dict[str, Any] = {"time_left_s": 35.0, "slowest_host": {"host": "shop.example", "rows": 26, "in_flight": 2}}
     named = "slowest host: shop.example has 26 rows at 2 in flight"
-    assert f" left, {named}; bound by" in _display.progress_line(snapshot(**slow))
+    assert f" left, {named}; bottleneck:" in _display.progress_line(snapshot(**slow))
     assert named in drawn(**slow)
 
 
@@ -113,9 +113,9 @@ def test_a_share_of_bytes_is_shown_where_the_rows_are_not_known() -> None:
 
 def test_a_line_holds_the_same_facts() -> None:
     assert _display.progress_line(snapshot(stopping=True)) == (
-        "1.2 s: 37,412 of 100,000 rows (37 %), 31,204 requests/s now, 30,113 mean, 256 in flight, 37,402 answered, "
+        "1.2 s: 37,412 of 100,000 rows (37 %), 31,204 requests/s now, 30,113 mean, 256 in flight, 37,402 succeeded, "
         "10 failed, p50 8.1 ms, p99 21 ms, 1.2 MiB, stopping; "
-        "bound by concurrency: 256 in flight at a mean of 8.1 ms allow 31,605 requests/s; raise --concurrency"
+        f"{snapshot().bottleneck.text}"
     )
 
 

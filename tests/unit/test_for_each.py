@@ -25,7 +25,7 @@ async def test_every_item_is_worked_on_and_never_more_than_the_limit_at_once() -
         ({"limit": ConcurrencyLimit(2), "errors": "skip"}, [("a1", 0), ("a2", 0), ("b1", 1)], 2),
         ({"key": lambda item: item[0], "per_key": 1, "errors": "skip"}, [("a1", 0), ("b1", 0), ("a2", 1)], 2),
         ({"rate": Rate(1, burst=2), "cost": len, "errors": "skip"}, [("a1", 0), ("a2", 2), ("b1", 4)], 2),
-        ({"timeout_s": 0.5, "errors": "skip", "max_errors": 3}, [("a1", 0), ("a2", 0), ("b1", 0)], 0),
+        ({"timeout": 0.5, "errors": "skip", "max_failures": 3}, [("a1", 0), ("a2", 0), ("b1", 0)], 0),
     ],
 )
 async def test_calls_are_bounded_and_counted_as_those_of_amap(

@@ -17,7 +17,7 @@ Write = Callable[[Path, str, Rows], None]
 GOOD = Ending("http://a/0", 200, None, b"zero")
 EMPTY = Ending("http://a/1", 404, None, b"")
 BUSY = Ending("http://a/2", 503, None, b"busy \xff")
-CLOSED = Ending("http://a/3", 200, "closed", None)
+CLOSED = Ending("http://a/3", 200, "connection_closed", None)
 EXPECTED = [GOOD, EMPTY, BUSY, CLOSED]
 ANSWERED: Rows = [(0, GOOD), (1, EMPTY)]
 FAILED: Rows = [(2, BUSY), (3, CLOSED)]
@@ -48,8 +48,8 @@ def write(request: pytest.FixtureRequest) -> Write:
     return writer
 
 
-def found(directory: Path, write: Write, answered: Rows, failed: Rows) -> list[str]:
-    write(directory, "part-00000001", answered)
+def found(directory: Path, write: Write, succeeded: Rows, failed: Rows) -> list[str]:
+    write(directory, "part-00000001", succeeded)
     write(directory, "failed-00000001", failed)
     return mistakes(directory, EXPECTED)
 

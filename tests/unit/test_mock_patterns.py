@@ -1,4 +1,4 @@
-"""Which requests a route of a mock answers, and the short forms of answers."""
+"""Which requests a route of a mock responses, and the short forms of responses."""
 
 import re
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 import headgate.testing
-from headgate.testing import Answer
+from headgate.testing import MockResponse
 
 SENT = "https://api.example.com/v1/users/7?page=2&page=3&q=a%20b"
 
@@ -28,9 +28,9 @@ def pattern(url: Any = None, *, method: str | None = None, base_url: str = "", *
 def match(
     client: headgate.Client, pattern: dict[str, Any], url: str = SENT, method: str = "GET", **sent: Any
 ) -> dict[str, str] | None:
-    """Returns the values of the names in a pattern, or `None` if its route does not answer the request."""
+    """Returns the values of the names in a pattern, or `None` if its route does not response the request."""
     given = dict(pattern)
-    mock = headgate.testing.mock(base_url=given.pop("base_url"), assert_all_answered=False, assert_all_called=False)
+    mock = headgate.testing.mock(base_url=given.pop("base_url"), assert_all_mocked=False, assert_all_called=False)
     route = mock.route(given.pop("method"), given.pop("url"), **given)
     with mock:
         try:
@@ -153,22 +153,22 @@ def test_a_route_shows_its_pattern_as_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("status", "content", "kind", "given"),
     [
-        (200, b"", None, Answer()),
+        (200, b"", None, MockResponse()),
         (503, b"", None, 503),
         (200, b'{"a":1}', "application/json", {"a": 1}),
         (200, b"[1]", "application/json", [1]),
         (201, b"null", "application/json", (201, None)),
         (200, b"text", "text/plain; charset=utf-8", "text"),
         (404, b"bytes", None, (404, b"bytes")),
-        (200, b"<p>", "text/html; charset=utf-8", Answer(html="<p>")),
-        (200, b"1", "application/hal+json", Answer(json=1, headers={"content-type": "application/hal+json"})),
+        (200, b"<p>", "text/html; charset=utf-8", MockResponse(html="<p>")),
+        (200, b"1", "application/hal+json", MockResponse(json=1, headers={"content-type": "application/hal+json"})),
     ],
 )
 def test_an_answer_may_be_given_in_short(
     status: int, content: bytes, kind: str | None, given: Any, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
-        mock.get(SENT, answer=given)
+        mock.get(SENT, response=given)
         response = client.get(SENT)
     assert (status, content, kind) == (response.status_code, response.content, response.headers.get("content-type"))
 
@@ -184,7 +184,7 @@ def test_an_answer_may_be_an_error_by_its_class_or_with_a_message(
     expected: type[Exception], message: str, given: Any, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
-        mock.get(SENT, answer=given)
+        mock.get(SENT, response=given)
         with pytest.raises(expected, match=message):
             client.get(SENT)
 
@@ -216,30 +216,34 @@ def test_a_request_arrives_as_it_was_sent(client: headgate.Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "method", "answer"),
+    ("expected", "method", "response"),
     [
-        ((200, "1", b"a"), "GET", Answer(content=b"a")),
-        ((200, "1", b""), "HEAD", Answer(content=b"a")),
-        ((200, "9", b""), "HEAD", Answer(content=b"a", headers={"content-length": "9"})),
-        ((204, None, b""), "GET", Answer(204, content=b"a")),
-        ((799, "0", b""), "GET", Answer(799, headers={"Connection": "close"})),
+        ((200, "1", b"a"), "GET", MockResponse(content=b"a")),
+        ((200, "1", b""), "HEAD", MockResponse(content=b"a")),
+        ((200, "9", b""), "HEAD", MockResponse(content=b"a", headers={"content-length": "9"})),
+        ((204, None, b""), "GET", MockResponse(204, content=b"a")),
+        ((799, "0", b""), "GET", MockResponse(799, headers={"Connection": "close"})),
     ],
 )
 def test_answers_have_the_length_of_their_header(
-    expected: tuple[int, str | None, bytes], method: str, answer: Answer, client: headgate.Client
+    expected: tuple[int, str | None, bytes], method: str, response: MockResponse, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
-        mock.route(method, SENT).gives(answer)
+        mock.route(method, SENT).gives(response)
         for _ in range(2):  # the second one on the same connection, or on a new one
-            response = client.request(method, SENT)
-            assert expected == (response.status_code, response.headers.get("content-length"), response.content)
+            got = client.request(method, SENT)
+            assert expected == (got.status_code, got.headers.get("content-length"), got.content)
 
 
 @pytest.mark.parametrize(
-    "answer", [Answer(content=b"abc", cut_after=1), Answer(content=b"a", headers={"content-length": "9"}, cut_after=1)]
+    "response",
+    [
+        MockResponse(content=b"abc", cut_after=1),
+        MockResponse(content=b"a", headers={"content-length": "9"}, cut_after=1),
+    ],
 )
-def test_an_answer_may_be_cut_off(answer: Answer, client: headgate.Client) -> None:
+def test_an_answer_may_be_cut_off(response: MockResponse, client: headgate.Client) -> None:
     with headgate.testing.mock() as mock:
-        mock.get(SENT).gives(answer)
+        mock.get(SENT).gives(response)
         with pytest.raises(headgate.ConnectionClosed, match="middle of the body"):
             client.get(SENT)

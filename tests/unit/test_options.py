@@ -49,39 +49,39 @@ def accept(**options: Any) -> None:
         ),
         ("url_column is empty: name a column of the input", {"url_column": ""}),
         ("url_column must be text, not int", {"url_column": 5}),
-        ("fresh must be True or False, not 'no'", {"fresh": "no"}),
-        ("head must be at least 0, not -1", {"head": -1}),
+        ("url_only must be True or False, not 'no'", {"url_only": "no"}),
+        ("max_rows must be at least 0, not -1", {"max_rows": -1}),
         ("concurrency must be at least 1, not 0", {"concurrency": 0}),
         ("concurrency must be an int, not str", {"concurrency": "10"}),
         ("concurrency must be an int, not bool", {"concurrency": True}),
-        ("head must be at most 9223372036854775807, not 9223372036854775808", {"head": 2**63}),
+        ("max_rows must be at most 9223372036854775807, not 9223372036854775808", {"max_rows": 2**63}),
         ("threads must be at least 1, not 0", {"threads": 0}),
-        ("timeout_s must be more than 0 seconds and at most 31536000, not 0", {"timeout_s": 0}),
-        ("timeout_s must be more than 0 seconds and at most 31536000, not nan", {"timeout_s": float("nan")}),
-        ("timeout_s must be a number of seconds, not None", {"timeout_s": None}),
+        ("timeout must be more than 0 seconds and at most 31536000, not 0", {"timeout": 0}),
+        ("timeout must be more than 0 seconds and at most 31536000, not nan", {"timeout": float("nan")}),
+        ("timeout must be a number of seconds, not None", {"timeout": None}),
         (
-            "connect_timeout_s must be more than 0 seconds and at most 31536000, not inf",
-            {"connect_timeout_s": float("inf")},
+            "connect_timeout must be more than 0 seconds and at most 31536000, not inf",
+            {"connect_timeout": float("inf")},
         ),
-        ("max_body_bytes must be at least 0, not -1", {"max_body_bytes": -1}),
-        ("max_memory_bytes must be at least 1048576, not 1048575", {"max_memory_bytes": 1024**2 - 1}),
-        ("grace_s must be 0 seconds or more and at most 31536000, not -1", {"grace_s": -1}),
-        ("part_bytes must be at least 1, not 0", {"part_bytes": 0}),
+        ("max_body_size must be at least 0, not -1", {"max_body_size": -1}),
+        ("max_memory must be at least 1048576, not 1048575", {"max_memory": 1024**2 - 1}),
+        ("shutdown_timeout must be 0 seconds or more and at most 31536000, not -1", {"shutdown_timeout": -1}),
+        ("part_size must be at least 1, not 0", {"part_size": 0}),
         ("method 'GET /' is not an HTTP method", {"method": "GET /"}),
         ("method must be text, not int", {"method": 5}),
         ("user_agent must be text, not None", {"user_agent": None}),
-        ("user_agent holds a control character", {"user_agent": "a\r\nb"}),
-        ("user_agent holds a lone surrogate, which UTF-8 can't encode", {"user_agent": "a\ud800"}),
-        ("input holds a lone surrogate, which UTF-8 can't encode", {"input": "a\udcff"}),
-        ("url_column holds a lone surrogate, which UTF-8 can't encode", {"url_column": "a\ud800"}),
-        ("keep holds a lone surrogate, which UTF-8 can't encode", {"keep": ("id", "a\ud800")}),
-        ("dns holds a lone surrogate, which UTF-8 can't encode", {"dns": "a\ud800"}),
-        ("headers x-a holds a lone surrogate, which UTF-8 can't encode", {"headers": [("x-a", "a\ud800")]}),
+        ("user_agent contains a control character", {"user_agent": "a\r\nb"}),
+        ("user_agent contains a lone surrogate, which UTF-8 can't encode", {"user_agent": "a\ud800"}),
+        ("input contains a lone surrogate, which UTF-8 can't encode", {"input": "a\udcff"}),
+        ("url_column contains a lone surrogate, which UTF-8 can't encode", {"url_column": "a\ud800"}),
+        ("keep contains a lone surrogate, which UTF-8 can't encode", {"keep": ("id", "a\ud800")}),
+        ("dns_server contains a lone surrogate, which UTF-8 can't encode", {"dns_server": "a\ud800"}),
+        ("headers x-a contains a lone surrogate, which UTF-8 can't encode", {"headers": [("x-a", "a\ud800")]}),
         ("secret_headers 'a b' is not a header name", {"secret_headers": ("x-a", "a b")}),
         ("bearer is empty", {"bearer": ""}),
-        ("bearer holds a control character", {"bearer": "secret\n"}),
+        ("bearer contains a control character", {"bearer": "secret\n"}),
         ("user has no password: write NAME:PASSWORD, or NAME: where it is empty", {"user": "secret"}),
-        ("user holds a control character", {"user": "me:secret\n"}),
+        ("user contains a control character", {"user": "me:secret\n"}),
         ("fail_on '50x' is not a status: write codes and classes, such as 429,5xx, or none", {"fail_on": "408, 50x"}),
         ("fail_on '099' is not a status: write codes and classes, such as 429,5xx, or none", {"fail_on": "099"}),
         ("fail_on '' is not a status: write codes and classes, such as 429,5xx, or none", {"fail_on": "408,"}),
@@ -94,12 +94,12 @@ def accept(**options: Any) -> None:
         ),
         ("burst must be at most 4294967295, not 4294967296", {"burst": 2**32}),
         (
-            "rate_cost needs the cost of each row: give cost_column, cost_of='body-bytes' or cost_from",
-            {"rate_cost": "9/s"},
+            "cost_rate needs the cost of each row: give cost_column, cost_estimate='body-bytes' or cost_from_response",
+            {"cost_rate": "9/s"},
         ),
-        ("deadline_s must be a number of seconds, not str", {"deadline_s": "9"}),
-        ("retry_delay_s must be 0 seconds or more and at most 31536000, not -1", {"retry_delay_s": -1}),
-        ("headers x-a holds a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
+        ("total_timeout must be a number of seconds, not str", {"total_timeout": "9"}),
+        ("retry_delay must be 0 seconds or more and at most 31536000, not -1", {"retry_delay": -1}),
+        ("headers x-a contains a control character", {"headers": [("x-a", "b\r\nx-c: d")]}),
         ("ipv6 can't be combined with ipv4: leave one of them out", {"ipv4": True, "ipv6": True}),
         (
             "http2_prior_knowledge can't be combined with http1_1: leave one of them out",
@@ -125,7 +125,7 @@ def accept(**options: Any) -> None:
             {"url": "http://h/{id}", "url_column": "link"},
         ),
         ("keep_redirects has no effect with redirects='none'", {"keep_redirects": True, "redirects": "none"}),
-        ("cookies has no effect with redirects='none'", {"cookies": True, "redirects": "none"}),
+        ("redirect_cookies has no effect with redirects='none'", {"redirect_cookies": True, "redirects": "none"}),
         ("redirects must be one of follow, same-origin, none, not 'all'", {"redirects": "all"}),
         ("max_redirects must be at least 1, not 0; to follow none, use redirects none", {"max_redirects": 0}),
         (
@@ -152,17 +152,17 @@ def accept(**options: Any) -> None:
         ("local_address 'eth0' is not an IP address", {"local_address": ("127.0.0.1", "eth0")}),
         ("network must be one of any, public, not 'private'", {"network": "private"}),
         (
-            "allow_net `10/8` is no network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
+            "allow_net `10/8` is not a network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
             {"allow_net": ("127.0.0.1", "10/8")},
         ),
         (
-            "deny_net `010.0.0.0/8` is no network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
+            "deny_net `010.0.0.0/8` is not a network: write one such as 10.0.0.0/8 or fd00::/8, or an address",
             {"deny_net": ("010.0.0.0/8",)},
         ),
-        ("allow_port 'http' is no port", {"allow_port": ("443", "http")}),
-        ("allow_port '0' is no port", {"allow_port": ("0",)}),
+        ("allow_port 'http' is not a port", {"allow_port": ("443", "http")}),
+        ("allow_port '0' is not a port", {"allow_port": ("0",)}),
         ("tls_min must be one of 1.2, 1.3, not '1.1'", {"tls_min": "1.1"}),
-        ("sni '' is not the name of a host", {"sni": ""}),
+        ("tls_server_name '' is not the name of a host", {"tls_server_name": ""}),
     ],
 )
 def test_each_mistake_is_named(expected: str, changes: dict[str, Any]) -> None:
@@ -175,19 +175,21 @@ NO_NAME_SERVERS = ["", "foo", "dns.example", "9.9.9.9:", "9.9.9.9:0", "9.9.9.9:6
 
 @pytest.mark.parametrize("dns", NAME_SERVERS)
 def test_a_name_server_that_the_engine_knows_is_no_mistake(dns: str) -> None:
-    assert options_as_read(Given()) != options_as_read(Given(dns=dns))
-    accept(dns=dns)
+    assert options_as_read(Given()) != options_as_read(Given(dns_server=dns))
+    accept(dns_server=dns)
 
 
 @pytest.mark.parametrize("dns", NO_NAME_SERVERS)
 def test_a_name_server_that_the_engine_would_refuse_is_a_mistake(dns: str) -> None:
-    expected = f"dns must be the IP address of a name server, with or without a port, or system, not {dns!r}"
-    assert expected == mistake(dns=dns)
+    expected = f"dns_server must be the IP address of a DNS server, with or without a port, or system, not {dns!r}"
+    assert expected == mistake(dns_server=dns)
 
 
 def test_all_mistakes_are_named_at_once() -> None:
-    expected = "head must be at least 0, not -1; method '' is not an HTTP method; concurrency must be at least 1, not 0"
-    assert expected == mistake(head=-1, concurrency=0, method="")
+    expected = (
+        "max_rows must be at least 0, not -1; method '' is not an HTTP method; concurrency must be at least 1, not 0"
+    )
+    assert expected == mistake(max_rows=-1, concurrency=0, method="")
 
 
 @pytest.mark.parametrize("fail_on", ["", "none", "503", " 4xx, 5XX ,999"])
@@ -196,7 +198,7 @@ def test_failures_are_statuses_and_classes_or_none(fail_on: str) -> None:
 
 
 def test_a_grace_of_zero_is_allowed() -> None:
-    accept(grace_s=0)
+    accept(shutdown_timeout=0)
 
 
 @pytest.mark.parametrize(
@@ -242,33 +244,33 @@ def test_options_cannot_be_changed() -> None:
 ALL = {name: entry.option for options in (FETCH, RETRY) for name, entry in options.entries.items()}
 DEFAULTS: dict[str, Any] = vars(RetryOptions(output="results")) | vars(FetchOptions(**GOOD))
 OTHER: dict[str, Any] = {
-    "host_down_after_s": 60.0,
-    "network_down_after_s": 60.0,
+    "host_down_after": 60.0,
+    "network_down_after": 60.0,
     "body_column": "other",
     "body_file_column": "other",
     "checksum_column": "other",
-    "cost_from": "other",
+    "cost_from_response": "other",
     "data_urlencode": ("other={id}",),
     "form": ("other={id}",),
     "header_templates": [("other", "{id}")],
     "if_modified_since_column": "other",
     "if_none_match_column": "other",
     "json": '{"other": "{id}"}',
-    "omit": ("body",),
+    "drop": ("body",),
     "require": ("other",),
     "save_format": "tar",
     "save_to": "{row}",
-    "select": ("other=$.other",),
+    "extract": ("other=$.other",),
     "url": "http://other/{id}",
     "bearer": "other",
     "burst": 3,
-    "commit_every_s": 3.0,
-    "max_memory_bytes": 2**20,
+    "commit_interval": 3.0,
+    "max_memory": 2**20,
     "cacert": "other.pem",
     "cert": "other.pem",
     "compress_body": "gzip",
-    "first_byte_timeout_s": 3.0,
-    "idle_timeout_s": 3.0,
+    "first_byte_timeout": 3.0,
+    "idle_timeout": 3.0,
     "interface": "other",
     "network": "public",
     "allow_net": ("127.0.0.0/8",),
@@ -279,35 +281,36 @@ OTHER: dict[str, Any] = {
     "proxy": ("http://other",),
     "range": "3-",
     "resolve": ("other:80:127.0.0.3",),
-    "sni": "other",
+    "tls_server_name": "other",
     "tls_min": "1.3",
     "concurrency_per_host": "auto",
     "cost_column": "other",
-    "cost_of": "body-bytes",
-    "deadline_s": 3.0,
+    "cost_estimate": "body-bytes",
+    "total_timeout": 3.0,
     "data": b"other",
-    "dns": "9.9.9.9",
+    "dns_server": "9.9.9.9",
     "fail_on": "404",
     "format": "ndjson",
-    "head": 3,
+    "max_rows": 3,
     "headers": [("other", "1")],
     "headers_column": "other",
     "upload_root": "other",
     "keep": ("other",),
-    "limit_by": "origin",
+    "host_by": "origin",
     "max_connections_per_host": 3,
     "max_idle_connections": 3,
     "method": "PUT",
     "method_column": "other",
     "only": ("timeout",),
     "rate": "3/s",
-    "rate_cost": "3/s",
+    "cost_rate": "3/s",
     "rate_per_host": "3/s,a.example=5/s",
-    "retry_on": "closed",
+    "if_exists": "overwrite",
+    "retry_on": "connection_closed",
     "redirects": "same-origin",
     "credentials_for": ("https://other",),
     "secret_headers": ("other",),
-    "stop_when_failed": "50%",
+    "max_failures": "50%",
     "threads": 3,
     "url_column": "other",
     "user": b"other:",
@@ -317,9 +320,9 @@ OTHER: dict[str, Any] = {
 
 
 BESIDE: dict[str, dict[str, Any]] = {
-    "cost_column": {"rate_cost": "3/s"},
-    "cost_of": {"rate_cost": "3/s"},
-    "rate_cost": {"cost_of": "body-bytes"},
+    "cost_column": {"cost_rate": "3/s"},
+    "cost_estimate": {"cost_rate": "3/s"},
+    "cost_rate": {"cost_estimate": "body-bytes"},
 }
 """Other options that an option needs to have an effect."""
 
@@ -332,7 +335,7 @@ class Given:
 
 
 def test_a_column_says_what_a_row_costs_where_nothing_else_does() -> None:
-    read = options_as_read(FetchOptions(**GOOD, rate_cost="10/s", cost_column="tokens"))
+    read = options_as_read(FetchOptions(**GOOD, cost_rate="10/s", cost_column="tokens"))
     assert 'cost_column: Some("tokens")' in read
     assert 'of: Column("tokens")' in read
 

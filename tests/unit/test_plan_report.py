@@ -79,7 +79,7 @@ def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
         "  credentials  for every host",
         "  network      any address but link-local and metadata ones",
         "  machine      ...",
-        "how long it takes follows from the time of an answer: give that with --assume-latency-s, or use --probe 10",
+        "how long it takes follows from the time of a response: give that with --assume-latency, or use --probe 10",
         "",
         "row 0 to http://a.example",
         "  GET /0 HTTP/1.1",
@@ -93,7 +93,7 @@ def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
 
 def test_the_report_in_python_names_keywords() -> None:
     plan = headgate.plan(MANY, rate="100/s")
-    assert "at most 100/s by rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s" == plan.time
+    assert "at most 100/s by rate: 50,000,000 rows take 5 d 18 h, unless responses take more than 2.6 s" == plan.time
     assert plan.time in str(plan).splitlines()
 
 
@@ -108,21 +108,21 @@ def test_the_network_policy_is_shown_with_its_options() -> None:
     ("expected", "flags"),
     [
         (
-            "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless answers take more than 2.6 s",
+            "at most 100/s by --rate: 50,000,000 rows take 5 d 18 h, unless responses take more than 2.6 s",
             ["--rate", "100/s"],
         ),
-        ("at most 100/s by --rate: 50,000,000 rows take 5 d 18 h", ["--rate", "100/s", "--assume-latency-s", "0.1"]),
+        ("at most 100/s by --rate: 50,000,000 rows take 5 d 18 h", ["--rate", "100/s", "--assume-latency", "0.1"]),
         (
             "at most 1 in 10 s by --rate: 50,000,000 rows take 5787 d 00 h",
-            ["--rate", "1/10s", "--assume-latency-s", "0.1"],
+            ["--rate", "1/10s", "--assume-latency", "0.1"],
         ),
         (
             "at most 30/s by --rate-per-host (a.example): 50,000,000 rows take 19 d 06 h",
-            ["--rate-per-host", "a.example=30/s", "--assume-latency-s", "0.1"],
+            ["--rate-per-host", "a.example=30/s", "--assume-latency", "0.1"],
         ),
         (
-            "at most 2,560/s by --concurrency (256 in flight, 100 ms an answer): 50,000,000 rows take 5 h 25 min",
-            ["--assume-latency-s", "0.1"],
+            "at most 2,560/s by --concurrency (256 in flight, 100 ms per response): 50,000,000 rows take 5 h 25 min",
+            ["--assume-latency", "0.1"],
         ),
     ],
 )
@@ -135,14 +135,14 @@ def test_one_sentence_names_what_bounds_the_job_and_how_long_it_takes(expected: 
     [
         ("50/s by --rate-per-host (a.example has 60 % of the rows, at 30/s)", "2.0", "--rate-per-host=30/s"),
         (
-            "33/s by --concurrency-per-host (2 in flight, 100 ms an answer; a.example has 60 % of the rows)",
+            "33/s by --concurrency-per-host (2 in flight, 100 ms per response; a.example has 60 % of the rows)",
             "3.0",
             "--concurrency-per-host=2",
         ),
     ],
 )
 def test_the_slowest_host_is_named_with_its_share(expected: str, seconds: str, flag: str, urls: str) -> None:
-    assert f"at most {expected}: 100 rows take {seconds} s" == time(urls, flag, "--assume-latency-s", "0.1")
+    assert f"at most {expected}: 100 rows take {seconds} s" == time(urls, flag, "--assume-latency", "0.1")
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ def test_the_slowest_host_is_named_with_its_share(expected: str, seconds: str, f
 def test_the_sentence_counts_rows_or_requests(expected: str, lines: list[str], tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
-    assert expected == time(str(file), "--rate", "10/s", "--assume-latency-s", "0.001")
+    assert expected == time(str(file), "--rate", "10/s", "--assume-latency", "0.001")
 
 
 def test_an_estimate_is_called_one(large: str) -> None:
     assert re.fullmatch(r"about \d+,\d{3}: an estimate from the first 100,000 of 3\.6 MiB", facts(large)["rows"])
-    sentence = time(large, "--rate", "100/s", "--assume-latency-s", "0.1")
+    sentence = time(large, "--rate", "100/s", "--assume-latency", "0.1")
     assert re.fullmatch(r"at most 100/s by --rate: about 1[45]\d,000 rows take 2[45] min \d\d s", sentence)
     assert "a.example in the first 100,000 rows" == facts(large)["host"]
     assert "50,000,000" == facts(MANY)["rows"]
@@ -174,7 +174,7 @@ def test_the_rows_of_a_compressed_file_are_not_known(large: str, tmp_path: Path)
     assert re.fullmatch(
         r"more than 100,000, how many is not known: [\d.]+ [KM]iB, compressed", facts(str(packed))["rows"]
     )
-    sentence = time(str(packed), "--rate", "100/s", "--assume-latency-s", "0.1")
+    sentence = time(str(packed), "--rate", "100/s", "--assume-latency", "0.1")
     assert "at most 100/s by --rate; how long that takes depends on how many rows there are" == sentence
 
 
@@ -185,11 +185,11 @@ def test_the_plan_says_what_becomes_of_existing_results(tmp_path: Path) -> None:
         mock.get("/1", text="a")
         mock.get("/2", status=503)
         with pytest.raises(headgate.JobStopped):
-            headgate.fetch(url, out, stop_when_failed=1, retries=0, concurrency=1)
+            headgate.fetch(url, out, max_failures=0, retries=0, concurrency=1)
         found = facts(url, "-o", out)
         assert f"{out}: the job there is finished, 2 rows done" == found["results"]
-        assert "nothing is left to do: start over with --fresh" == time(url, "-o", out)
-    found = facts(url, "-o", out, "--fresh")
+        assert "nothing is left to do: start over with --if-exists overwrite" == time(url, "-o", out)
+    found = facts(url, "-o", out, "--if-exists", "overwrite")
     assert f"{out}: 2 rows of an earlier job there are replaced" == found["results"]
 
 
@@ -199,7 +199,7 @@ def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
     with headgate.testing.mock(assert_all_called=False) as mock:
         mock.get(prefix="http://", status=503)
         with pytest.raises(headgate.JobStopped):
-            headgate.fetch(file, out, stop_when_failed=1, retries=0, rate="1/h")
+            headgate.fetch(file, out, max_failures=0, retries=0, rate="1/h")
     found = facts(str(file), "-o", out)
     assert f"{out}: the job there goes on" == found["results"]
     done, left = re.findall(r"\d+", found["done"])
@@ -208,21 +208,21 @@ def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
 
 
 def test_each_limit_is_listed_if_there_are_several(urls: str) -> None:
-    lines = report(urls, "--rate", "100/s", "--assume-latency-s", "0.1")
+    lines = report(urls, "--rate", "100/s", "--assume-latency", "0.1")
     assert ["  at most      100/s by --rate", "               1,000/s by --concurrency"] == lines[-3:-1]
 
 
 def test_the_plan_shows_the_requests_and_responses_of_a_probe() -> None:
     with headgate.testing.mock(assert_all_called=False) as mock:
-        mock.get("/5", error="closed")
+        mock.get("/5", error="connection_closed")
         mock.get("/{row}").gives(lambda request: 503 if request.path == "/2" else 200)
         lines = report("http://a.example/[1-9]", "--probe", "5")
     assert "plan: 5 requests sent as a probe, and nothing else" == lines[0]
     (probe,) = (line for line in lines if line.startswith("  probe "))
-    assert re.fullmatch(r"  probe +median [\d.]+ (µs|ms|s) \(200: 3, 503: 1, closed: 1\)", probe)
+    assert re.fullmatch(r"  probe +median [\d.]+ (µs|ms|s) \(200: 3, 503: 1, connection_closed: 1\)", probe)
     with headgate.testing.mock() as mock:
         mock.get(prefix="/", error="connect")
-        assert "no answer (connect: 5)" == facts("http://a.example/[1-9]", "--probe", "5")["probe"]
+        assert "no response (connect: 5)" == facts("http://a.example/[1-9]", "--probe", "5")["probe"]
 
 
 def test_a_body_is_shown_as_text_up_to_a_length(tmp_path: Path) -> None:
@@ -257,9 +257,9 @@ def test_latency_is_assumed_or_measured_and_output_may_be_missing() -> None:
     def refused(*flags: str) -> list[str]:
         return mistakes("plan", MANY, *flags)
 
-    for options in ({}, {"assume_latency_s": 0.1, "output": "results"}):
+    for options in ({}, {"assume_latency": 0.1, "output": "results"}):
         given: dict[str, Any] = options
         assert headgate.plan(MANY, **given).rows == 50_000_000
     assert ["--probe must be at least 1, not 0"] == refused("--probe", "0")
-    both = "--assume-latency-s and --probe both say how long an answer takes: leave one of them out"
-    assert [both] == refused("--probe", "1", "--assume-latency-s", "1")
+    both = "--assume-latency and --probe both set the time of a response: leave one of them out"
+    assert [both] == refused("--probe", "1", "--assume-latency", "1")

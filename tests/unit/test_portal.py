@@ -88,7 +88,7 @@ def test_coroutines_plain_functions_and_awaitables_return_their_results(portal: 
 
 
 def test_keywords_are_all_of_the_function(portal: headgate.Portal) -> None:
-    assert {"function": 1, "timeout_s": 2, "self": 3} == portal.call(dict, function=1, timeout_s=2, self=3)
+    assert {"function": 1, "timeout": 2, "self": 3} == portal.call(dict, function=1, timeout=2, self=3)
 
 
 def test_an_error_arrives_with_the_traceback_of_where_it_was_raised(portal: headgate.Portal) -> None:
@@ -232,7 +232,7 @@ def test_several_callers_can_wait_for_a_started_call_repeatedly(portal: headgate
     for thread in in_threads(8, lambda: found.append(started.wait())):
         thread.join()
     assert [8] * 8 == found
-    assert 8 == started.wait(timeout_s=0)
+    assert 8 == started.wait(timeout=0)
     assert started.is_done
     assert "<PortalCall: done>" == repr(started)
 

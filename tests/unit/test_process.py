@@ -13,8 +13,8 @@ class FakeRun(NotingRun):
         super().__init__()
         self._looks_left = looks
 
-    def wait(self, timeout_s: float) -> bool:
-        assert timeout_s <= 0.1
+    def wait(self, timeout: float) -> bool:
+        assert timeout <= 0.1
         if "abort" in self.calls:
             return True
         if "stop" not in self.calls:
@@ -30,10 +30,10 @@ def runs() -> Runs:
 
 def test_an_interrupt_at_the_end_of_the_process_ends_them_now(runs: Runs) -> None:
     class Interrupted(FakeRun):
-        def wait(self, timeout_s: float) -> bool:
+        def wait(self, timeout: float) -> bool:
             if "abort" not in self.calls:
                 raise KeyboardInterrupt
-            return super().wait(timeout_s)
+            return super().wait(timeout)
 
     run = Interrupted()
     runs.add(run)

@@ -16,17 +16,17 @@ def lines(**changes: object) -> list[str]:
 def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
     assert lines() == [
         "done: 100,000 rows in 3.3 s",
-        "  answered      99,985  (2xx: 99,955, 4xx: 30)",
-        "  failed        15",
-        "    timeout     7  row 12: http://127.0.0.1:8080/12: no answer within 30 s; see --timeout-s",
-        "    status:503  5  row 31: http://127.0.0.1:8080/31: the server responded with 503",
-        "    closed      3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
-        "  requests/s    30,211",
-        "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
-        "  received      1.2 MiB",
-        "  memory        64.0 MiB at peak",
-        "  CPU           5.4 s, 54.2 s per million requests",
-        "bound by this machine: workers 98 % busy",
+        "  succeeded            99,985  (2xx: 99,955, 4xx: 30)",
+        "  failed               15",
+        "    timeout            7  row 12: http://127.0.0.1:8080/12: no response came in time; see --timeout",
+        "    status:503         5  row 31: http://127.0.0.1:8080/31: the server responded with 503",
+        "    connection_closed  3  row 400: http://127.0.0.1:8080/400: closed in the middle of the body",
+        "  requests/s           30,211",
+        "  latency              p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s",
+        "  received             1.2 MiB",
+        "  memory               64.0 MiB at peak",
+        "  CPU                  5.4 s, 54.2 s per million requests",
+        "bottleneck: this machine. Its workers are 98 % busy",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
     ]
@@ -35,30 +35,30 @@ def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
 def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
     shown = lines(
         retries={"timeout": 3, "status:503": 1_200},
-        not_repeated=7,
-        sent_again=1_004,
+        not_retried=7,
+        resent=1_004,
         headers_skipped=12,
         stalled_s=6.04,
         pauses={f"{name}.example": 9 - index for index, name in enumerate("abcdef")},
-        lost_s={"backoff": 0.5, "host_rate": 62.0},
+        throttled_s={"backoff": 0.5, "host_rate": 62.0},
     )
     assert shown[6:13] == [
-        "  retried       1,203  (status:503: 1,200, timeout: 3)",
+        "  retried              1,203  (status:503: 1,200, timeout: 3)",
         (
-            "  not retried   7  servers may have acted on them: --idempotency-key gives rows keys, --retry-unsafe does"
-            " without"
+            "  not retried          7  servers may have acted on them: --idempotency-key gives rows keys,"
+            " --retry-non-idempotent does without"
         ),
-        "  resent        1,004  their connections had just been closed",
-        "  left out      12 headers that break the rules for headers",
-        "  pauses        39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
-        "  stalled       6.0 s  the process did not run, which counts against no host",
-        "  throttled     62.0 s by rates of hosts, 0.5 s by delays before retries",
+        "  resent               1,004  their connections had just been closed",
+        "  left out             12 headers that break the rules for headers",
+        "  pauses               39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
+        "  stalled              6.0 s  the process did not run, which counts against no host",
+        "  throttled            62.0 s by rate limit per host, 0.5 s by retry backoff",
     ]
 
 
 NO_ROWS: dict[str, Any] = {
     "rows": 0,
-    "answered": 0,
+    "succeeded": 0,
     "failed": 0,
     "statuses": {},
     "errors": {},
@@ -68,14 +68,14 @@ NO_ROWS: dict[str, Any] = {
     "elapsed_s": 0.0,
     "latency_us": {"p50": 0, "p90": 0, "p99": 0, "max": 0},
     "cpu_s": 0.01,
-    "bytes_received": 0,
+    "received_bytes": 0,
 }
 
 
 def test_a_job_of_no_rows_has_no_latency_and_no_cost_of_each() -> None:
     assert lines(**NO_ROWS) == [
         "done: 0 rows in 0.0 s",
-        "  answered    0",
+        "  succeeded   0",
         "  failed      0",
         "  requests/s  0",
         "  received    0 B",
@@ -96,7 +96,7 @@ def test_the_report_of_a_resumed_run_has_its_own_figures_and_those_of_the_job() 
     resumed = lines(job=RESUMED | {"done": 200_000, "rows_before": 100_000, "finished": True})
     assert "done: 100,000 rows in 3.3 s" == resumed[0]
     assert [
-        "bound by this machine: workers 98 % busy",
+        "bottleneck: this machine. Its workers are 98 % busy",
         "in total 200,000 of 200,000 rows done, 60 failed",
         "note: only 900 of 1,000 fit below the limit of open files",
         "results are in results: look at them with `headgate show results`",
@@ -155,11 +155,11 @@ def test_a_job_that_was_done_before_says_so_and_what_can_be_done_still() -> None
     assert [
         (
             "finished already: 200,000 rows done, 60 failed: retry those with `headgate retry 'my results'`, "
-            "or start over with --fresh"
+            "or start over with --if-exists overwrite"
         ),
         location,
     ] == lines(**NO_ROWS, output="my results", job=finished)
-    assert ["finished already: 200,000 rows done: start over with --fresh", location] == lines(
+    assert ["finished already: 200,000 rows done: start over with --if-exists overwrite", location] == lines(
         **NO_ROWS, output="my results", job=finished | {"failed": 0, "errors": {}}
     )
 
@@ -215,10 +215,10 @@ def test_the_report_of_a_retry_counts_rows_that_succeeded_and_rows_that_failed_o
     again = retried(job=job)
     assert "done: 100,000 rows retried in 3.3 s" == again[0]
     assert [
-        "  answered      99,985  (2xx: 99,955, 4xx: 30)",
-        "  failed again  15",
+        "  succeeded            99,985  (2xx: 99,955, 4xx: 30)",
+        "  failed again         15",
         "in total 200,000 of 200,000 rows done, 60 failed",
-    ] == [line for line in again if line.startswith(("  answered", "  failed", "in total"))]
+    ] == [line for line in again if line.startswith(("  succeeded", "  failed", "in total"))]
     assert [] == [line for line in again if "run the same" in line]
     assert "run the same command again to resume" == retried(interrupted=True, job=job)[-1]
     assert (
@@ -234,8 +234,11 @@ def test_a_retry_that_is_stopped_at_once_has_the_results_of_before() -> None:
 
 def test_a_retry_without_rows_says_which_failures_there_are() -> None:
     job = RESUMED | {"rows_before": 0}
-    assert ["nothing to retry: no row of the job has failed"] == retried(**NO_ROWS, job=job | {"failed": 0})
-    nothing = "nothing to retry among the 60 failed rows of the job (timeout 52, status:503 5, closed 3)"
+    none = "nothing to retry: no row of the job has failed"
+    assert [none] == retried(**NO_ROWS, job=job | {"failed": 0, "finished": True})
+    advice = "the job itself is not finished: run its `headgate fetch` again to resume it"
+    assert [none, advice] == retried(**NO_ROWS, job=job | {"failed": 0})
+    nothing = "nothing to retry among the 60 failed rows of the job (timeout 52, status:503 5, connection_closed 3)"
     assert [nothing] == retried(**NO_ROWS | {"notes": []}, job=job)
     assert [nothing, "note: so it is"] == retried(**NO_ROWS | {"notes": ["so it is"]}, job=job)
 
@@ -251,7 +254,7 @@ def test_the_report_offers_no_retry_of_invalid_requests() -> None:
 
 
 def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
-    assert "  dropped       1,234  in flight at the end: not in the results, and can be fetched again" in lines(
+    assert "  dropped              1,234  in flight at the end: not in the results, and can be fetched again" in lines(
         interrupted=True, abandoned=1_234
     )
     assert [] == [line for line in lines(interrupted=True) if "dropped" in line]
@@ -273,12 +276,12 @@ def test_nothing_is_called_safe_in_a_directory_that_is_gone_or_replaced(tmp_path
 
 
 def test_the_cost_of_a_request_is_shown_if_there_are_enough() -> None:
-    assert "  CPU           5.4 s, 542.0 s per million requests" in lines(rows=10_000)
-    assert "  CPU           5.4 s" in lines(rows=9_999)
+    assert "  CPU                  5.4 s, 542.0 s per million requests" in lines(rows=10_000)
+    assert "  CPU                  5.4 s" in lines(rows=9_999)
 
 
 def test_attempts_that_failed_have_latencies_too() -> None:
-    assert "  latency       p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s" in lines(answered=0, statuses={})
+    assert "  latency              p50 8.1 ms, p90 12 ms, p99 21 ms, max 1.50 s" in lines(succeeded=0, statuses={})
 
 
 @pytest.mark.parametrize(

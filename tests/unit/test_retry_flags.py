@@ -28,14 +28,14 @@ def test_the_directory_is_enough() -> None:
     ("expected", "arguments"),
     [
         ({"only": ("timeout", "status:5xx")}, ["--only", "timeout, status:5xx"]),
-        ({"only": ("timeout", "closed")}, ["--only", "timeout", "--only=closed"]),
+        ({"only": ("timeout", "connection_closed")}, ["--only", "timeout", "--only=connection_closed"]),
         ({"concurrency": 20}, ["-c", "20"]),
         ({"threads": 2}, ["--threads", "2"]),
-        ({"timeout_s": 120.0}, ["--timeout-s", "120"]),
-        ({"connect_timeout_s": 2.0}, ["--connect-timeout-s", "2"]),
-        ({"grace_s": 0.0}, ["--grace-s", "0"]),
-        ({"max_body_bytes": 1024}, ["--max-body-bytes", "1KiB"]),
-        ({"part_bytes": 1024}, ["--part-bytes", "1KiB"]),
+        ({"timeout": 120.0}, ["--timeout", "120"]),
+        ({"connect_timeout": 2.0}, ["--connect-timeout", "2"]),
+        ({"shutdown_timeout": 0.0}, ["--shutdown-timeout", "0"]),
+        ({"max_body_size": 1024}, ["--max-body-size", "1KiB"]),
+        ({"part_size": 1024}, ["--part-size", "1KiB"]),
         ({"headers": [("A", "1"), ("A", "2")]}, ["-H", "A: 1", "--header", "A:2"]),
         ({"user": b"me:"}, ["--user", "me:"]),
         ({"secret_headers": ("x-a",)}, ["--secret-header", "x-a"]),
@@ -44,7 +44,7 @@ def test_the_directory_is_enough() -> None:
         ({"rate": "5/s", "retries": 9}, ["--rate", "5/s", "--retries", "9"]),
         ({"rate_per_host": "a.example=1/s"}, ["--rate-per-host", "a.example=1/s"]),
         ({"insecure": True}, ["--insecure"]),
-        ({"dns": "127.0.0.1:5353"}, ["--dns", "127.0.0.1:5353"]),
+        ({"dns_server": "127.0.0.1:5353"}, ["--dns-server", "127.0.0.1:5353"]),
     ],
 )
 def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], arguments: list[str]) -> None:
@@ -67,7 +67,7 @@ def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:
 
 @pytest.mark.parametrize("kinds", ["timeout,", "", ","])
 def test_an_empty_kind_is_not_all_of_them(kinds: str) -> None:
-    assert ["--only names an empty kind: write kinds such as timeout,status:503"] == mistakes(
+    assert ["--only names an empty kind: write kinds and statuses such as timeout,503"] == mistakes(
         "results", "--only", kinds
     )
 
@@ -79,4 +79,12 @@ def test_results_on_standard_output_cannot_be_retried() -> None:
 def test_every_option_has_its_flag() -> None:
     text = command.help_of("retry")
     assert set() == command.flags_of_options(Job.retry) - set(command.flags_in(text))
-    assert max(len(line) for line in text.splitlines()) <= 120
+
+
+def test_the_help_explains_its_own_flags_and_names_those_of_fetch() -> None:
+    lines = command.help_of("retry").splitlines()
+    assert any(line.startswith("  --only KINDS ") for line in lines)
+    assert not any(line.startswith("  -c, --concurrency") for line in lines)
+    (limits,) = (line for line in lines if line.startswith("  limits "))
+    assert "--concurrency, --concurrency-per-host, --rate" in limits
+    assert "`headgate help GROUP`" in "\n".join(lines)

@@ -37,40 +37,40 @@ class Flaky:
     ("expected", "attempt"), [(0.5, 1), (1.0, 2), (2.0, 3), (4.0, 4), (5.0, 5), (5.0, 98), (5.0, 5000)]
 )
 def test_the_bound_of_the_backoff_doubles_up_to_the_longest(expected: float, attempt: int) -> None:
-    retry = Retry(10_000, 0.5, max_backoff_s=5, random=lambda: 1.0)
-    assert expected == retry.delay_s(attempt, OSError())
+    retry = Retry(10_000, 0.5, max_backoff=5, random=lambda: 1.0)
+    assert expected == retry.delay(attempt, OSError())
 
 
 @given(st.integers(1, 3000), st.floats(0, 1e300), st.floats(0, 1e300), st.floats(0, 1))
 def test_a_drawn_wait_lies_between_nothing_and_the_bound(
-    attempt: int, backoff: float, max_backoff_s: float, drawn: float
+    attempt: int, backoff: float, max_backoff: float, drawn: float
 ) -> None:
-    retry = Retry(5000, backoff, max_backoff_s=max_backoff_s, random=lambda: drawn)
-    delay_s = retry.delay_s(attempt, OSError())
+    retry = Retry(5000, backoff, max_backoff=max_backoff, random=lambda: drawn)
+    delay_s = retry.delay(attempt, OSError())
     assert delay_s is not None
-    assert 0 <= delay_s <= max_backoff_s
+    assert 0 <= delay_s <= max_backoff
 
 
 def test_the_wait_is_drawn_from_all_that_is_below_the_bound() -> None:
     draws = iter([0.0, 0.25, 0.75])
     retry = Retry(9, 8.0, random=lambda: next(draws))
-    assert [0.0, 2.0, 6.0] == [retry.delay_s(1, OSError()) for _ in range(3)]
+    assert [0.0, 2.0, 6.0] == [retry.delay(1, OSError()) for _ in range(3)]
 
 
 @pytest.mark.parametrize(
     ("expected", "asked_for_s"), [(7.5, 7.5), (0.0, -3.0), (0.0, 0), (3600.0, 3600.0), (math.inf, math.inf)]
 )
 def test_a_function_decides_how_long_to_wait(expected: float, asked_for_s: float) -> None:
-    assert expected == Retry(2, retry_after_s).delay_s(1, BusyError(asked_for_s))
+    assert expected == Retry(2, retry_after_s).delay(1, BusyError(asked_for_s))
 
 
 def test_a_function_may_be_bounded_too() -> None:
-    assert 90.0 == Retry(2, retry_after_s, max_backoff_s=90).delay_s(1, BusyError(3600.0))
+    assert 90.0 == Retry(2, retry_after_s, max_backoff=90).delay(1, BusyError(3600.0))
 
 
 def test_a_function_gets_the_number_of_the_attempt_that_failed() -> None:
     retry = Retry(9, retry_after_s)
-    assert [1.0, 2.0, 8.0, None] == [retry.delay_s(attempt, OSError()) for attempt in (1, 2, 8, 9)]
+    assert [1.0, 2.0, 8.0, None] == [retry.delay(attempt, OSError()) for attempt in (1, 2, 8, 9)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_function_gets_the_number_of_the_attempt_that_failed() -> None:
 def test_only_errors_that_are_meant_are_followed_by_another_attempt(
     expected: bool, on: Any, error: BaseException
 ) -> None:
-    assert expected == (Retry(3, on=on).delay_s(1, error) is not None)
+    assert expected == (Retry(3, on=on).delay(1, error) is not None)
 
 
 def test_the_function_is_called_until_it_succeeds() -> None:
@@ -144,13 +144,13 @@ def test_a_function_that_is_not_async_is_called_once_and_refused() -> None:
 def test_decisions_are_counted() -> None:
     retry = Retry(3, 2.0, on=OSError, random=lambda: 0.5)
     for attempt, error in [(1, OSError()), (2, OSError()), (3, OSError()), (1, KeyError()), (1, KeyboardInterrupt())]:
-        retry.delay_s(attempt, error)
+        retry.delay(attempt, error)
     assert RetryStatistics(retried=2, exhausted=1, not_retryable=2, delay_s=3.0) == retry.statistics()
 
 
 def test_two_retries_do_not_count_together() -> None:
     one, other = Retry(), Retry()
-    one.delay_s(1, OSError())
+    one.delay(1, OSError())
     assert (1, 0) == (one.statistics().retried, other.statistics().retried)
     assert one == other
 

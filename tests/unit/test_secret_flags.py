@@ -72,15 +72,15 @@ def test_a_header_has_the_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -
     ("expected", "arguments"),
     [
         (
-            "--bearer takes @FILE, or @- for standard input: everybody on this machine can see what is typed",
+            "--bearer takes @FILE, or @- for standard input: every user of this machine can see what is typed",
             ["--bearer", SECRET],
         ),
         ("--bearer can't read 'no/such': no such file or directory", ["--bearer", "@no/such"]),
         ("--user can't read '/': is a directory", ["-u", "@/"]),
         ("--header can't read 'no/such': no such file or directory", ["-H", "@no/such"]),
         ("--user has no password: write NAME:PASSWORD, or NAME: where it is empty", ["-u", SECRET]),
-        ("--user holds a control character", ["-u", f"me:{SECRET}\n"]),
-        ("--header X-A holds a control character", ["-H", f"X-A: {SECRET}\x07x"]),
+        ("--user contains a control character", ["-u", f"me:{SECRET}\n"]),
+        ("--header X-A contains a control character", ["-H", f"X-A: {SECRET}\x07x"]),
         ("--header has no colon: write 'Name: value', or @FILE for a file of such lines", ["-H", SECRET]),
         ("--header-env must be NAME=VARIABLE: the name of a header and that of a variable", ["--header-env", SECRET]),
         ("--header-env names a variable for X-Key that is not set", ["--header-env", f"X-Key={SECRET}"]),
@@ -113,7 +113,7 @@ def test_each_mistake_is_named_and_no_value_is_shown(
         (f"X-A: 1\n{SECRET}\n".encode(), "has a line that has no colon: write 'Name: value', or @FILE for a file of"),
         (SECRET.encode() + b"\xff", "is not UTF-8"),
         (SECRET.encode() * 2**18, "is longer than 1 MiB"),
-        (f"X-A: {SECRET}\0".encode(), "X-A holds a control character"),
+        (f"X-A: {SECRET}\0".encode(), "X-A contains a control character"),
     ],
 )
 def test_a_file_that_holds_no_headers_is_refused_and_not_shown(content: bytes, expected: str, file: Path) -> None:

@@ -16,12 +16,12 @@ from support.terminal import printed_on_terminal
 Row = Mapping[str, Any]
 Show = Callable[..., list[str]]
 
-NAMES = ["row", "url", "method", "status", "error", "error_message", "body", "body_bytes", "elapsed_us", "id"]
+NAMES = ["row", "url", "method", "status", "error", "error_message", "body", "received_bytes", "elapsed_us", "id"]
 ROWS: list[Row] = [
     dict(zip(NAMES, values, strict=True))
     for values in (
         [0, "http://127.0.0.1:8080/1", "GET", 200, None, None, "Hello, World!", 13, 812, "a"],
-        [1, "http://127.0.0.1:8080/2", "GET", None, "timeout", "no answer within 30 s", None, 0, 30_000_000, "b"],
+        [1, "http://127.0.0.1:8080/2", "GET", None, "timeout", "no response came in time", None, 0, 30_000_000, "b"],
     )
 ]
 
@@ -52,10 +52,10 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 def test_the_most_useful_columns_are_shown_in_their_own_order(shown: Show) -> None:
     assert shown("-n", "2", width=80, rows=[*ROWS, *ROWS[:1] * 99_998]) == [
-        "row  url                      status  error    body_bytes  elapsed_us  id",
-        "─────────────────────────────────────────────────────────────────────────",
-        "  0  http://127.0.0.1:8080/1     200  -                13         812  a",
-        "  1  http://127.0.0.1:8080/2       -  timeout           0    30000000  b",
+        "row  url                      status  error    received_bytes  elapsed_us  id",
+        "─────────────────────────────────────────────────────────────────────────────",
+        "  0  http://127.0.0.1:8080/1     200  -                    13         812  a",
+        "  1  http://127.0.0.1:8080/2       -  timeout               0    30000000  b",
         "2 of 100,000 rows; also there, with --columns: method, error_message, body",
     ]
 

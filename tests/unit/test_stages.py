@@ -30,18 +30,18 @@ def test_mistakes_are_raised_where_they_are_made(fetch_function: Callable[..., A
         fetch_function(urll="http://127.0.0.1/")
     with pytest.raises(headgate.UsageError, match=r"^concurrency must be at least 1, not 0; retries must be"):
         fetch_function(concurrency=0, retries=-1)
-    with pytest.raises(headgate.UsageError, match="omit"):
-        fetch_function(omit=["nonsense"])
+    with pytest.raises(headgate.UsageError, match="drop"):
+        fetch_function(drop=["nonsense"])
     with pytest.raises(TypeError, match="unexpected keyword argument 'output'"):
         fetch_function(output="results")
 
 
 def test_what_is_sent_to_workers_shows_no_secrets_and_survives() -> None:
     fetch = headgate.spark.fetch(
-        headers={"Authorization": "my secret"}, bearer=None, credentials_for="https://a.example", select={"a": "$.a"}
+        headers={"Authorization": "my secret"}, bearer=None, credentials_for="https://a.example", extract={"a": "$.a"}
     )
     sent = pickle.loads(pickle.dumps(fetch))  # noqa: S301 - our own
-    assert "headgate.spark.fetch(headers=…, bearer=…, credentials_for=…, select=…)" == repr(fetch) == repr(sent)
+    assert "headgate.spark.fetch(headers=…, bearer=…, credentials_for=…, extract=…)" == repr(fetch) == repr(sent)
     assert [("Authorization", "my secret")] == stage_of(sent).options.headers
     assert "my secret" not in repr(vars(fetch))
 

@@ -25,21 +25,21 @@ def test_times_are_in_utc_and_nothing_is_lost_on_the_way_to_json() -> None:
 def test_a_job_without_a_commit_has_no_time_of_one() -> None:
     status = JobStatus.from_json(status_json(committed_at=None, runs=[], run_count=0))
     assert (None, ()) == (status.committed_at, status.runs)
-    assert "  started       2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
+    assert "  started              2026-11-20 20:19:33 UTC" == report(status).splitlines()[-1]
 
 
 def test_the_report_has_all_that_is_known() -> None:
     assert [
         "160,000 of 200,000 rows done (80 %); stopped: run the same command again to resume",
-        "  input         urls.txt",
-        "  answered      159,940",
-        "  failed        60",
-        "    timeout     52",
-        "    status:503  5",
-        "    closed      3",
-        "  watermark     159,000: all rows before it are done",
-        "  results       4 files, 5.0 MiB, parquet",
-        "  started       2026-11-20 20:19:33 UTC",
+        "  input                urls.txt",
+        "  succeeded            159,940",
+        "  failed               60",
+        "    timeout            52",
+        "    status:503         5",
+        "    connection_closed  3",
+        "  watermark            159,000: all rows before it are done",
+        "  results              4 files, 5.0 MiB, parquet",
+        "  started              2026-11-20 20:19:33 UTC",
         "",
         "command  started                  last commit                 rows  end",
         "fetch    2026-11-20 20:19:33 UTC  2026-11-20 20:21:07 UTC   60,000  killed or failed",
@@ -79,13 +79,13 @@ def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str,
 
 
 def test_files_that_a_kill_left_unmoved_are_counted() -> None:
-    expected = "  not in place  1 file: other readers don't see it before the job is run again"
+    expected = "  not in place         1 file: other readers don't see it before the job is run again"
     assert expected in lines(parts_to_place=1)
     assert expected not in lines(parts_to_place=1, running=True)
 
 
 def test_the_status_has_the_note_about_the_directory() -> None:
-    assert "  note          a commit is damaged" in lines(note="a commit is damaged")
+    assert "  note                 a commit is damaged" in lines(note="a commit is damaged")
 
 
 def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:
@@ -108,4 +108,4 @@ def test_runs_that_are_forgotten_are_counted() -> None:
 
 
 def test_an_input_cannot_steer_the_terminal() -> None:
-    assert r"  input         a\x1b[2J.txt" in lines(input="a\x1b[2J.txt")
+    assert r"  input                a\x1b[2J.txt" in lines(input="a\x1b[2J.txt")

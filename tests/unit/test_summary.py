@@ -12,15 +12,23 @@ def test_a_summary_is_read_with_its_parts() -> None:
     assert (8_123, 12_010, 21_456, 1_503_000) == (latency_us.p50, latency_us.p90, latency_us.p99, latency_us.max)
     example = summary.error_examples["timeout"]
     assert (12, "http://127.0.0.1:8080/12", None) == (example.row, example.url, example.detail)
-    assert ("no answer within 30 s", "timeout_s") == (example.message, example.option)
-    assert ("machine", "bound by this machine: workers 98 % busy") == (summary.bound_by.kind, summary.bound_by.text)
+    assert ("no response came in time", "timeout") == (example.message, example.option)
+    assert ("machine", "bottleneck: this machine. Its workers are 98 % busy") == (
+        summary.bottleneck.kind,
+        summary.bottleneck.text,
+    )
     assert summary.failure is not None
     assert ("input", "rows.csv.gz: cut short") == (summary.failure.kind, summary.failure.message)
 
 
 def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
-    retried = {"retries": {"status:503": 5}, "not_repeated": 2, "lost_s": {"rate": 1.25}, "pauses": {"a.example": 3}}
-    retried |= {"sent_again": 4, "headers_skipped": 6, "stalled_s": 6.5}
+    retried = {
+        "retries": {"status:503": 5},
+        "not_retried": 2,
+        "throttled_s": {"rate": 1.25},
+        "pauses": {"a.example": 3},
+    }
+    retried |= {"resent": 4, "headers_skipped": 6, "stalled_s": 6.5}
     for changes in ({}, retried):
         assert json.loads(Summary.from_json(summary_json(**changes)).to_json()) == SUMMARY | changes
 
@@ -32,13 +40,13 @@ def test_a_summary_survives_writing_and_reading() -> None:
 
 
 def test_a_summary_of_an_earlier_engine_is_read() -> None:
-    newer = ["abandoned", "rows_known", "job", "stopped_by", "retries", "not_repeated", "lost_s", "pauses"]
-    newer += ["sent_again", "headers_skipped", "stalled_s"]
+    newer = ["abandoned", "rows_known", "job", "stopped_by", "retries", "not_retried", "throttled_s", "pauses"]
+    newer += ["resent", "headers_skipped", "stalled_s"]
     older = {name: value for name, value in SUMMARY.items() if name not in newer}
     summary = Summary.from_json(json.dumps(older))
     assert (0, None, None, None) == (summary.abandoned, summary.rows_known, summary.job, summary.stopped_by)
-    assert ({}, 0, {}, {}) == (summary.retries, summary.not_repeated, summary.lost_s, summary.pauses)
-    assert (0, 0, 0) == (summary.sent_again, summary.headers_skipped, summary.stalled_s)
+    assert ({}, 0, {}, {}) == (summary.retries, summary.not_retried, summary.throttled_s, summary.pauses)
+    assert (0, 0, 0) == (summary.resent, summary.headers_skipped, summary.stalled_s)
     earlier = {name: value for name, value in SNAPSHOT.items() if name not in {"rows_before", "stalled_s"}}
     assert 0 == Snapshot.from_json(json.dumps(earlier)).rows_before
 
@@ -54,7 +62,7 @@ def test_a_row_that_failed_in_an_earlier_run_is_a_failed_row_of_the_job() -> Non
 
     assert has_failed_rows(0, RESUMED | {"failed": 1})
     assert not has_failed_rows(0, RESUMED | {"failed": 0})
-    # A row that failed first and succeeded later counts as answered.
+    # A row that failed first and succeeded later counts as succeeded.
     assert not has_failed_rows(1, RESUMED | {"failed": 0})
     assert has_failed_rows(1, None)
     assert not has_failed_rows(0, None)

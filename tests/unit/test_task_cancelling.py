@@ -17,7 +17,7 @@ from support.virtual_clock import run_on_virtual_clock
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"ordered": True},
-    {"timeout_s": 5000},
+    {"timeout": 5000},
     {"limit": ConcurrencyLimit(9)},
     {"key": lambda item: item, "per_key": 1},
 ]
@@ -70,7 +70,7 @@ async def by_amap_without_a_block(call: CleanUp) -> None:
 
 
 async def by_amap_with_a_time_limit(call: CleanUp) -> None:
-    await collected(amap(call, range(5), limit=9, timeout_s=5000))
+    await collected(amap(call, range(5), limit=9, timeout=5000))
 
 
 async def by_for_each(call: CleanUp) -> None:
@@ -158,7 +158,7 @@ async def test_a_late_call_that_cleans_up_is_cancelled_once_at_the_end_of_the_bl
                 except asyncio.CancelledError:
                     cancelled.append(now_s())
 
-    async with amap(work, [1], limit=1, timeout_s=5):
+    async with amap(work, [1], limit=1, timeout=5):
         await asyncio.sleep(10)
     assert [10] == cancelled
 
@@ -178,7 +178,7 @@ def test_calls_after_an_error_in_order_are_cancelled_once() -> None:
             finished.append((item, now_s()))
 
     with pytest.raises(ValueError, match="raised for the item 1"):
-        all_of(work, range(4), limit=4, ordered=True, timeout_s=2000)
+        all_of(work, range(4), limit=4, ordered=True, timeout=2000)
     assert [(0, 1015), (2, 10), (3, 10)] == sorted(finished)
 
 
@@ -272,7 +272,7 @@ async def test_a_source_that_is_cancelled_by_something_else_has_failed(
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 @pytest.mark.parametrize("errors", ["raise", "skip", "yield"])
-@pytest.mark.parametrize("options", [{}, {"timeout_s": 5000}, {"retry": Retry()}])
+@pytest.mark.parametrize("options", [{}, {"timeout": 5000}, {"retry": Retry()}])
 def test_a_program_that_ends_starts_nothing_more(limit: int, errors: Any, options: dict[str, Any]) -> None:
     async def work(item: int) -> None:
         begun.append(item)
@@ -293,7 +293,7 @@ def test_a_program_that_ends_starts_nothing_more(limit: int, errors: Any, option
     kept.clear()
 
 
-@pytest.mark.parametrize("options", [{}, {"timeout_s": 5000}, {"retry": Retry(attempts=3, backoff=0)}])
+@pytest.mark.parametrize("options", [{}, {"timeout": 5000}, {"retry": Retry(attempts=3, backoff=0)}])
 def test_a_program_that_ends_starts_nothing_more_whatever_calls_make_of_it(options: dict[str, Any]) -> None:
     async def work(item: int) -> None:
         begun.append(item)

@@ -129,7 +129,7 @@ async def test_a_call_that_waits_for_the_task_that_leaves_the_block_is_an_error(
 
 
 @pytest.mark.parametrize("factory", [None, *FACTORIES])
-@pytest.mark.parametrize("options", [{}, {"timeout_s": 5}])
+@pytest.mark.parametrize("options", [{}, {"timeout": 5}])
 async def test_a_call_that_closes_its_own_map_is_refused_also_where_it_is_eager(
     factory: Any, options: dict[str, Any]
 ) -> None:

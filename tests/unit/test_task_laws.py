@@ -20,7 +20,7 @@ MOMENTS = st.integers(0, 12).map(float)
 @st.composite
 def map_plans(draw: st.DrawFn) -> MapPlan:
     has_failures, has_cleanup = draw(st.booleans()), draw(st.booleans())
-    timeout_s = draw(st.sampled_from([None, None, 0.5, 1.5]))
+    timeout = draw(st.sampled_from([None, None, 0.5, 1.5]))
     items = tuple(
         Item(
             index,
@@ -32,7 +32,7 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
             cost=draw(st.integers(1, 4)),
             cleanup_s=draw(st.sampled_from([0, 0, 1])) if has_cleanup else 0,
             when_cancelled=draw(st.sampled_from(["raise", "return", "fail"]))
-            if has_cleanup and not timeout_s
+            if has_cleanup and not timeout
             else "raise",
         )
         for index in range(draw(st.integers(0, 14)))
@@ -43,7 +43,7 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
     has_rate = draw(st.booleans())
     # What began together may have been granted one after the other; and a call may end though its time is up, because
     # the time of both came while the source blocked.
-    may_block = not has_rate and all(item.seconds < (timeout_s or LONG_S) for item in items)
+    may_block = not has_rate and all(item.seconds < (timeout or LONG_S) for item in items)
     return MapPlan(
         items=items,
         limit=draw(st.integers(1, 5)),
@@ -52,8 +52,8 @@ def map_plans(draw: st.DrawFn) -> MapPlan:
         ordered=ordered,
         window=window,
         errors=errors,
-        max_errors=draw(maybe(st.integers(0, 3))) if errors != "raise" else None,
-        timeout_s=timeout_s,
+        max_failures=draw(maybe(st.integers(0, 3))) if errors != "raise" else None,
+        timeout=timeout,
         attempts=draw(maybe(st.integers(1, 3))),
         backoff_s=draw(st.integers(0, 3)),
         has_rate=has_rate,
@@ -109,7 +109,7 @@ def future_plans(draw: st.DrawFn) -> FuturePlan:
         items=items,
         limit=draw(st.integers(1, 5)),
         buffer=draw(maybe(st.integers(0, 4))),
-        timeout_s=draw(maybe(st.integers(1, 8).map(float))),
+        timeout=draw(maybe(st.integers(1, 8).map(float))),
         is_async=is_async,
         is_list=is_list,
         has_futures=draw(st.booleans()),

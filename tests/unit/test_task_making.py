@@ -14,7 +14,7 @@ from support.eager import either_factory
 from support.maps import collected
 from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 
-OPTIONS: list[dict[str, Any]] = [{}, {"timeout_s": 50}, {"ordered": True}]
+OPTIONS: list[dict[str, Any]] = [{}, {"timeout": 50}, {"ordered": True}]
 shared = ConcurrencyLimit(1)
 
 

@@ -30,7 +30,7 @@ async def fail(item: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"ordered": True}, {"retry": Retry(2)}, {"timeout_s": 1}, {"limit": ConcurrencyLimit(2)}]
+    "options", [{}, {"ordered": True}, {"retry": Retry(2)}, {"timeout": 1}, {"limit": ConcurrencyLimit(2)}]
 )
 def test_an_error_that_refuses_notes_is_raised_without(options: dict[str, Any]) -> None:
     with pytest.raises(FrozenError):

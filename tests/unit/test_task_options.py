@@ -40,9 +40,9 @@ def test_a_coroutine_given_as_the_function_or_the_items_is_refused_and_closed(na
         {"buffer": 0},
         {"ordered": True, "window": 0},
         {"ordered": True, "buffer": 0},
-        {"errors": "skip", "max_errors": 0},
-        {"errors": "yield", "max_errors": 0},
-        {"timeout_s": 1},
+        {"errors": "skip", "max_failures": 0},
+        {"errors": "yield", "max_failures": 0},
+        {"timeout": 1},
         {"retry": Retry()},
         {"rate": Rate(1, burst=2), "cost": hash},
         {"key": hash, "per_key": 1},
@@ -56,13 +56,13 @@ async def test_the_least_of_each_is_allowed(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"timeout": 3}, "amap() got an unexpected keyword argument 'timeout': did you mean timeout_s?"),
+        ({"time_out": 3}, "amap() got an unexpected keyword argument 'time_out': did you mean timeout?"),
         ({"xyz": 3}, "amap() got an unexpected keyword argument 'xyz'"),
         ({"limit": "1"}, "limit must be an int or a ConcurrencyLimit, not str"),
         ({"limit": None}, "limit must be an int or a ConcurrencyLimit, not None"),
         ({"limit": 0}, "limit must be at least 1, not 0"),
-        ({"timeout_s": "1"}, "timeout_s must be a number of seconds, not str"),
-        ({"timeout_s": 0.0}, "timeout_s must be more than 0 seconds, not 0; None is no limit"),
+        ({"timeout": "1"}, "timeout must be a number of seconds, not str"),
+        ({"timeout": 0.0}, "timeout must be more than 0 seconds, not 0; None is no limit"),
         ({"key": "host", "per_key": 1}, "key must be a function, not str"),
         ({"errors": "ignore"}, "errors must be one of raise, yield, skip, not 'ignore'"),
     ],
@@ -73,7 +73,7 @@ def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: s
     assert message == str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["buffer", "timeout_s", "retry", "rate", "cost", "key", "per_key", "max_errors"])
+@pytest.mark.parametrize("name", ["buffer", "timeout", "retry", "rate", "cost", "key", "per_key", "max_failures"])
 def test_none_is_the_default_of_an_option_and_may_be_given(name: str) -> None:
     options: dict[str, Any] = {"limit": 1, name: None}
     assert amap(function, [1], **options) is not None

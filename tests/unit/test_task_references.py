@@ -21,7 +21,7 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"ordered": True},
     {"errors": "yield"},
-    {"timeout_s": 50},
+    {"timeout": 50},
     {"retry": Retry(2, 0)},
     {"limit": ConcurrencyLimit(2)},
     {"rate": Rate(1000)},
@@ -50,7 +50,9 @@ def no_garbage_is_made(*kinds: str) -> Iterator[None]:
         gc.garbage.clear()
         gc.unfreeze()
         gc.enable()
-    ours = {kind.__name__ for kind in found if kind.__module__.startswith("headgate.") or kind.__name__ in kinds}
+    ours = {
+        kind.__name__ for kind in found if kind.__module__.partition(".")[0] == "headgate" or kind.__name__ in kinds
+    }
     assert set() == ours
 
 

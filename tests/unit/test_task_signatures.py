@@ -14,8 +14,8 @@ from support.virtual_clock import run_on_virtual_clock
 
 REQUIRED = inspect.Parameter.empty
 CALLS = {
-    "max_errors": None,
-    "timeout_s": None,
+    "max_failures": None,
+    "timeout": None,
     "retry": None,
     "rate": None,
     "cost": None,

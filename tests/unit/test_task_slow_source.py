@@ -52,7 +52,7 @@ def one_by_one(count: int) -> list[str]:
 
 OPTIONS: list[dict[str, Any]] = [
     {},
-    {"timeout_s": 50},
+    {"timeout": 50},
     {"ordered": True},
     {"errors": "yield"},
     {"limit": ConcurrencyLimit(9)},
@@ -99,14 +99,14 @@ def test_items_that_come_at_once_are_pulled_together() -> None:
 @pytest.mark.parametrize("options", [{}, {"ordered": True}, {"key": lambda number: number, "per_key": 1}])
 def test_no_call_runs_out_of_time_because_the_source_blocks(seconds: float, options: dict[str, Any]) -> None:
     source = SlowSource(seconds, 50, call_s=0.001)
-    assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout_s=0.5, **options))
+    assert list(range(50)) == sorted(all_of(source.call, source, limit=100, timeout=0.5, **options))
 
 
 async def test_no_call_runs_out_of_time_because_the_source_of_a_map_without_options_blocks() -> None:
     source = SlowSource(0.6, 5)
     async with asyncio.TaskGroup() as group:
         limited = group.create_task(
-            collected(amap(asyncio.sleep, [0.1, 0.2, 0.3], limit=9, timeout_s=0.5, errors="yield"))
+            collected(amap(asyncio.sleep, [0.1, 0.2, 0.3], limit=9, timeout=0.5, errors="yield"))
         )
         group.create_task(collected(amap(source.call, source, limit=9)))
     assert [None] * 3 == [outcome.error for outcome in limited.result()]
@@ -122,13 +122,13 @@ def test_a_retried_attempt_has_all_of_its_time_too() -> None:
 
     failed: set[int] = set()
     source = SlowSource(0.6, 10)
-    assert list(range(10)) == sorted(all_of(call, source, limit=3, timeout_s=0.5, retry=Retry(2, 0)))
+    assert list(range(10)) == sorted(all_of(call, source, limit=3, timeout=0.5, retry=Retry(2, 0)))
 
 
 async def test_a_call_that_takes_too_long_runs_out_of_time_also_when_the_source_blocks() -> None:
     source = SlowSource(0.3, 3)
     outcomes = await collected(
-        amap(lambda number: asyncio.sleep(0 if number else 100), source, limit=9, timeout_s=0.5, errors="yield")
+        amap(lambda number: asyncio.sleep(0 if number else 100), source, limit=9, timeout=0.5, errors="yield")
     )
     assert [0.5] == [round(outcome.elapsed_s, 6) for outcome in outcomes if outcome.error]
     kinds, at_s = [type(outcome.error).__name__ for outcome in outcomes], now_s()

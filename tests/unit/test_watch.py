@@ -21,8 +21,8 @@ class FakeJob(NotingRun):
         super().__init__()
         self._looks = iter(looks)
 
-    def wait(self, timeout_s: float) -> bool:
-        assert timeout_s <= 0.1
+    def wait(self, timeout: float) -> bool:
+        assert timeout <= 0.1
         look = next(self._looks, "end")
         if isinstance(look, signal.Signals):
             os.kill(os.getpid(), look)
@@ -62,10 +62,12 @@ def watch(
     *,
     greeting: str | None = None,
     signals: Iterable[signal.Signals] = (signal.SIGINT,),
-    grace_s: float = 10,
+    shutdown_timeout: float = 10,
 ) -> tuple[Summary, signal.Signals | None]:
     with Signals(signals) as received:
-        return _watch.watch(job, display, received, grace_s=grace_s, greeting=greeting), received.first
+        return _watch.watch(
+            job, display, received, shutdown_timeout=shutdown_timeout, greeting=greeting
+        ), received.first
 
 
 def test_a_job_is_watched_to_its_end() -> None:
@@ -89,7 +91,7 @@ def test_a_job_is_shown_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_first_interrupt_stops_the_job_and_says_so() -> None:
     job, display = FakeJob(signal.SIGINT, None), Recorder()
-    _, stopped_by = watch(job, display, grace_s=2.5)
+    _, stopped_by = watch(job, display, shutdown_timeout=2.5)
     assert (signal.SIGINT, ["stop", "finish"]) == (stopped_by, job.calls)
     assert ["stopping: requests in flight get up to 2.5 s to finish; interrupt again to end now"] == display.messages
 
@@ -107,7 +109,7 @@ def test_a_signal_while_the_job_is_being_started_stops_it(signals: int, calls: l
     with Signals() as received:
         for _ in range(signals):
             os.kill(os.getpid(), signal.SIGINT)
-        _watch.watch(job, Display(), received, grace_s=10)
+        _watch.watch(job, Display(), received, shutdown_timeout=10)
     assert (signal.SIGINT, calls) == (received.first, job.calls)
 
 

@@ -20,7 +20,7 @@ plan: nothing was sent
   results  /no/such/directory: a new job
   host     a.example
   network  any address but link-local and metadata ones; --allow-net 10.0.0.0/8; --allow-net fd00::/8; --allow-port 443
-at most 10/s by --rate: 100 rows take 10 s, unless answers take more than 10 s
+at most 10/s by --rate: 100 rows take 10 s, unless responses take more than 10 s
 """
 
 
@@ -44,7 +44,7 @@ plan: nothing was sent
   network  any address but link-local and metadata ones;
            --allow-net 10.0.0.0/8; --allow-net fd00::/8;
            --allow-port 443
-at most 10/s by --rate: 100 rows take 10 s, unless answers
+at most 10/s by --rate: 100 rows take 10 s, unless responses
 take more than 10 s
 """,
             60,
@@ -64,8 +64,8 @@ plan: nothing was sent
     10.0.0.0/8; --allow-net
     fd00::/8; --allow-port 443
 at most 10/s by --rate: 100
-rows take 10 s, unless answers
-take more than 10 s
+rows take 10 s, unless
+responses take more than 10 s
 """,
             30,
         ),

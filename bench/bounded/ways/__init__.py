@@ -94,7 +94,7 @@ OPTIONS: Final = tuple(
     for name, function, ordered in (
         ("ordered=True", "ordered", True),
         ('errors="yield"', "outcomes", False),
-        ("timeout_s=10", "timeout", False),
+        ("timeout=10", "timeout", False),
         ("retry=Retry(3)", "retry", False),
         ("rate=Rate(1e9, burst=1e9)", "rate", False),
         ("key=, per_key=", "key", False),

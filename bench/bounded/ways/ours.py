@@ -49,7 +49,7 @@ def _amap(options_of: Callable[[int], dict[str, Any]] = lambda _: {}) -> Runner:
 
 results: Final = _amap()
 ordered: Final = _amap(lambda _: {"ordered": True})
-timeout: Final = _amap(lambda _: {"timeout_s": 10})
+timeout: Final = _amap(lambda _: {"timeout": 10})
 retry: Final = _amap(lambda _: {"retry": Retry(3)})
 rate: Final = _amap(lambda _: {"rate": Rate(_UNREACHED, burst=_UNREACHED)})
 key: Final = _amap(lambda limit: {"key": lambda item: item % _KEYS, "per_key": limit})

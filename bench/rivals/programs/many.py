@@ -26,7 +26,7 @@ def _batches(client: headgate.Client, urls: Iterator[str], counted: Counted) -> 
     # Only batches need these packages.
     pa, pc = import_module("pyarrow"), import_module("pyarrow.compute")
     many: Any = client.fetch_many(urls)
-    for batch in many.batches():
+    for batch in many.to_arrow_batches():
         columns = pa.record_batch(batch)
         lengths = pc.binary_length(columns["body"])
         for status in pc.value_counts(columns["status"]):

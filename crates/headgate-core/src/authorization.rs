@@ -29,7 +29,7 @@ pub fn authorization(options: &RequestOptions) -> Result<Option<HeaderValue>, Mi
         return Ok(Some(basic(user.expose())));
     }
     let bearer = options.bearer.as_ref().map(|token| HeaderValue::try_from(format!("Bearer {}", token.expose())));
-    let message = "holds a control character";
+    let message = "contains a control character";
     let bearer = bearer.transpose().map_err(|_| Mistake { option: OptionName::Bearer, message: message.into() })?;
     Ok(bearer.map(sensitive))
 }
@@ -65,6 +65,6 @@ mod tests {
         let options = RequestOptions { bearer: Some("secret\n".into()), ..RequestOptions::default() };
         let mistake = authorization(&options).expect_err("a line break");
         let shown = (mistake.option, mistake.message.to_string());
-        assert_eq!((OptionName::Bearer, "holds a control character".to_owned()), shown);
+        assert_eq!((OptionName::Bearer, "contains a control character".to_owned()), shown);
     }
 }

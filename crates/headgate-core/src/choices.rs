@@ -41,6 +41,20 @@ pub enum Format {
 
 choices!(Format { Parquet = "parquet", Ndjson = "ndjson", None = "none" });
 
+/// What a job does if its output directory contains one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IfExists {
+    /// It continues the same job, and refuses another one.
+    #[default]
+    Resume,
+    /// It deletes the results and starts over.
+    Overwrite,
+    /// It refuses any.
+    Error,
+}
+
+choices!(IfExists { Resume = "resume", Overwrite = "overwrite", Error = "error" });
+
 /// The format of saved bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -68,12 +82,12 @@ choices!(RedirectPolicy { Follow = "follow", SameOrigin = "same-origin", None = 
 
 /// The content encoding of a request body (RFC 9110 section 8.4.1, RFC 8878).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BodyCoding {
+pub enum BodyEncoding {
     Gzip,
     Zstd,
 }
 
-choices!(BodyCoding { Gzip = "gzip", Zstd = "zstd" });
+choices!(BodyEncoding { Gzip = "gzip", Zstd = "zstd" });
 
 /// The oldest version of TLS that is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -87,7 +101,7 @@ choices!(TlsMin { V12 = "1.2", V13 = "1.3" });
 
 /// The identity of a host: what its limits belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LimitBy {
+pub enum HostBy {
     /// A name, whatever the scheme and port.
     #[default]
     Name,
@@ -97,7 +111,7 @@ pub enum LimitBy {
     Address,
 }
 
-choices!(LimitBy { Name = "name", Origin = "origin", Address = "address" });
+choices!(HostBy { Name = "name", Origin = "origin", Address = "address" });
 
 /// The part of a request that states the cost of its row, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

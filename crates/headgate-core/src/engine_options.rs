@@ -13,7 +13,7 @@ pub struct EngineOptions {
     pub threads: Option<usize>,
     /// The memory of responses until they are written, and of their decoders, over all runs. `None`:
     /// `MemoryLimit::default_budget`.
-    pub max_memory_bytes: Option<u64>,
+    pub max_memory: Option<u64>,
     /// The maximum number of idle connections, over all workers; `None`: some for each connection in use.
     pub max_idle_connections: Option<usize>,
     pub dns: Dns,
@@ -22,12 +22,12 @@ pub struct EngineOptions {
 /// The resolver of hostnames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dns {
-    /// Our own resolver, with the name servers that the system is configured with.
+    /// Our own resolver, with the DNS servers that the system is configured with.
     #[default]
     Configured,
     /// The system's resolver, on threads.
     System,
-    /// Another name server.
+    /// Another DNS server.
     Server(SocketAddr),
 }
 
@@ -43,7 +43,7 @@ impl FromStr for Dns {
         match server {
             Ok(server) if server.port() > 0 => Ok(Self::Server(server)),
             _ => {
-                Err(format!("must be the IP address of a name server, with or without a port, or system, not '{text}'"))
+                Err(format!("must be the IP address of a DNS server, with or without a port, or system, not '{text}'"))
             }
         }
     }
@@ -68,7 +68,7 @@ mod tests {
         }
         for text in ["", "System", "dns.example", "1.2.3", "1.2.3.4:", "1.2.3.4:0", "1.2.3.4:65536", "[1.2.3.4"] {
             let message =
-                format!("must be the IP address of a name server, with or without a port, or system, not '{text}'");
+                format!("must be the IP address of a DNS server, with or without a port, or system, not '{text}'");
             assert_eq!(Err(message), text.parse::<Dns>());
         }
     }

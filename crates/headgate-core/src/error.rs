@@ -10,7 +10,7 @@ use crate::reason::Reason;
 pub enum HostEvidence {
     /// The host sent something: it is up, whatever became of the response.
     Responded,
-    /// The response has a status that asks for less load.
+    /// The response has a status that requests less load.
     Overloaded,
     /// The host could not be reached, or did not respond.
     Silent,
@@ -44,7 +44,7 @@ pub enum NetworkEvidence {
 /// What an attempt shows about the load of its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadEvidence {
-    /// A complete response came, and its status does not ask for less load.
+    /// A complete response came, and its status does not request less load.
     Responded,
     /// Too many requests at once may be the cause: the host refused with 429 or 503, timed out, or reset the connection.
     MaybeOverload,
@@ -80,6 +80,11 @@ macro_rules! error_kinds {
                 match self {
                     $(ErrorKind::$variant => $name),+
                 }
+            }
+
+            /// Returns the kind with this name.
+            pub fn of_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.name() == name)
             }
 
             /// Returns one sentence for the user: when this kind occurs.
@@ -124,12 +129,13 @@ error_kinds! {
     // Kind, name (evidence about the host, about the network, about load; whether the server may have acted on the
     // request): when it occurs.
     InvalidRequest = "invalid_request" (Nothing, Nothing, Neutral, Maybe): "the row does not describe a request that can be sent: nothing was sent, unless a file of its body changed meanwhile",
-    Resolve = "resolve" (Silent, Unreachable, Neutral, No): "the hostname has no address, or no name server replied in time",
+    Dns = "dns" (Silent, Unreachable, Neutral, No): "the hostname has no address, or no DNS server responded in time",
     Connect = "connect" (Silent, Unreachable, MaybeOverload, No): "no TCP connection could be made to any address of the host",
     Tls = "tls" (Silent, Nothing, Neutral, No): "the TLS handshake failed: certificate, name, version or cipher",
     ConnectTimeout = "connect_timeout" (Silent, Unreachable, MaybeOverload, No): "no connection was made in time, TCP and TLS included; nothing was sent",
     Timeout = "timeout" (Silent, Nothing, MaybeOverload, Maybe): "the attempt did not end in time: no complete response arrived",
-    Closed = "closed" (Silent, Nothing, MaybeOverload, Maybe): "the server closed or reset the connection before the response was complete",
+    TotalTimeout = "total_timeout" (Nothing, Nothing, Neutral, Maybe): "the total timeout of the row passed, over all attempts and waits",
+    ConnectionClosed = "connection_closed" (Silent, Nothing, MaybeOverload, Maybe): "the server closed or reset the connection before the response was complete",
     Protocol = "protocol" (Responded, Nothing, Neutral, Maybe): "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe): "the body is longer than the limit, as received or as decoded",
     Decode = "decode" (Nothing, Nothing, Neutral, Maybe): "the body is not what its content-encoding says, or ends in the middle of it",
@@ -137,9 +143,9 @@ error_kinds! {
     Proxy = "proxy" (Nothing, Unreachable, Neutral, No): "the proxy could not be reached, or refused to connect to the host",
     TooManyRedirects = "too_many_redirects" (Nothing, Nothing, Neutral, Maybe): "there were more redirects than are followed",
     RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe): "a redirect led back to a request that the row had made before",
-    BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe): "the host's robots.txt asks for it not to be fetched: nothing was sent",
+    BlockedByRobots = "blocked_by_robots" (Nothing, Nothing, Neutral, Maybe): "the host's robots.txt disallows it: nothing was sent",
     BlockedByNetworkPolicy = "blocked_by_network_policy" (Nothing, Nothing, Neutral, Maybe): "its address may not be connected to: nothing was sent there",
-    UnexpectedAnswer = "unexpected_answer" (Nothing, Nothing, Responded, Maybe): "the response lacks a required value",
+    UnexpectedResponse = "unexpected_response" (Nothing, Nothing, Responded, Maybe): "the response lacks a required value",
     ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe): "the body does not have the checksum of its row",
     DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe): "the body can't be saved: another row has the name of its file, or the file was there before",
     Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe): "it was cancelled before a response arrived",

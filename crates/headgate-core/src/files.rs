@@ -31,7 +31,7 @@ const TRAVERSED_DIRECTORY: OFlags = DIRECTORY;
 const FILE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 const NEW_FILE: OFlags = FILE.union(OFlags::RDWR).union(OFlags::CREATE).union(OFlags::EXCL);
 
-/// The mode of a new file that others may read, less the umask.
+/// The mode of a new file that all users may read, less the umask.
 pub const SHARED: u32 = 0o666;
 /// The mode of a new file that only its owner may read.
 pub const PRIVATE: u32 = 0o600;
@@ -53,7 +53,7 @@ impl fmt::Display for RefusedPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Outside => "it is outside of its directory",
-            Self::Link => "a symbolic link is on the way to it",
+            Self::Link => "its path contains a symbolic link",
             Self::Irregular { is_directory: true } => "it is a directory",
             Self::Irregular { is_directory: false } => "it is not a regular file",
         })

@@ -37,17 +37,17 @@ impl HostConnections {
         (counts.open + waiting < max).then(|| self.permit(&mut counts))
     }
 
-    /// Counts one more connection when there are less than `max`; `ask` has other workers cede idle ones.
+    /// Counts one more connection when there are less than `max`; `recall` has other workers cede idle ones.
     ///
     /// Cancelling it ends the wait.
-    pub async fn open(self: &Arc<Self>, max: usize, ask: impl FnOnce()) -> HostPermit {
+    pub async fn open(self: &Arc<Self>, max: usize, recall: impl FnOnce()) -> HostPermit {
         // What is closed from here on wakes it.
         let mut closed = self.closed.notified();
         if let Some(permit) = self.try_open(max) {
             return permit;
         }
         let waiting = Waiting::new(self, max);
-        ask();
+        recall();
         loop {
             closed.await;
             closed = self.closed.notified();
@@ -145,15 +145,15 @@ mod tests {
     async fn beyond_the_limit_a_connection_waits_and_requests_one_eviction() {
         let connections = Arc::<HostConnections>::default();
         let first = connections.try_open(2).expect("there is none yet");
-        let second = connections.open(2, || panic!("there is room")).await;
+        let second = connections.open(2, || panic!("a connection is free")).await;
         assert!(connections.try_open(2).is_none() && !connections.are_wanted());
-        let asked = Cell::new(0);
+        let recalls = Cell::new(0);
         {
-            let mut third = pin!(connections.open(2, || asked.set(asked.get() + 1)));
+            let mut third = pin!(connections.open(2, || recalls.set(recalls.get() + 1)));
             assert!(is_waiting(&mut third).await);
             drop(connections.try_open(usize::MAX).expect("it has no limit"));
             assert!(is_waiting(&mut third).await, "there are as many as before");
-            assert_eq!((1, true), (asked.get(), connections.are_wanted()));
+            assert_eq!((1, true), (recalls.get(), connections.are_wanted()));
             drop(first);
             assert!(connections.try_open(2).is_none(), "it is for the one that waits");
             drop(third.await);
@@ -178,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn as_many_connections_are_ceded_as_lanes_wait() {
         let connections = Arc::<HostConnections>::default();
-        let mut open = [(); 3].map(|()| connections.try_open(3).expect("there is room"));
+        let mut open = [(); 3].map(|()| connections.try_open(3).expect("a connection is free"));
         assert!(!open[0].try_cede(), "no lane waits");
         {
             let mut one = pin!(connections.open(3, || ()));
@@ -191,7 +191,7 @@ mod tests {
         // The lanes no longer wait: connections that are closed for them are free for other lanes.
         let [first, second, mut third] = open;
         drop((first, second));
-        let _two = [(); 2].map(|()| connections.try_open(3).expect("there is room"));
+        let _two = [(); 2].map(|()| connections.try_open(3).expect("a connection is free"));
         assert!(connections.try_open(3).is_none() && !third.try_cede());
     }
 }

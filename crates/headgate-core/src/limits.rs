@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use crate::choices::{LimitBy, RowCost};
+pub use crate::choices::{HostBy, RowCost};
 use crate::defaults::{
     DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, DEFAULT_MAX_RETRY_AFTER, DEFAULT_NETWORK_DOWN_AFTER,
     DEFAULT_NETWORK_NEVER_UP_AFTER, DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON,
@@ -88,7 +88,7 @@ impl fmt::Display for Rate {
 pub struct PerHost<T> {
     /// `None`: no limit.
     pub each: Option<T>,
-    /// Names in lower case, as [`LimitBy`] writes them. The last entry of a name counts.
+    /// Names in lower case, as [`HostBy`] writes them. The last entry of a name counts.
     pub named: Vec<(Box<str>, T)>,
 }
 
@@ -181,20 +181,20 @@ impl CostOptions {
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
         let mut add = |option, message| found.push(Mistake { option, message });
-        let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostOf, self.of_body)];
-        let of_rows = of_row.into_iter().chain([(OptionName::CostFrom, self.is_found)]);
+        let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostEstimate, self.of_body)];
+        let of_rows = of_row.into_iter().chain([(OptionName::CostFromResponse, self.is_found)]);
         let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
         if self.rate.is_none() {
-            let rate = OptionName::RateCost.set("150000/m");
+            let rate = OptionName::CostRate.set("150000/m");
             set_options.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
         } else if set_options.peek().is_none() {
-            let body = OptionName::CostOf.set("body-bytes");
-            let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFrom);
-            add(OptionName::RateCost, message!("needs the cost of each row: give ", known));
+            let body = OptionName::CostEstimate.set("body-bytes");
+            let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFromResponse);
+            add(OptionName::CostRate, message!("needs the cost of each row: give ", known));
         }
         if self.column.is_some() && self.of_body {
             add(
-                OptionName::CostOf,
+                OptionName::CostEstimate,
                 message!("can't be combined with ", OptionName::CostColumn, ": a row has one cost"),
             );
         }
@@ -227,7 +227,7 @@ pub struct Limits {
     pub concurrency_per_host: PerHost<HostConcurrency>,
     /// Connections to each host over HTTP/1.1, idle ones included; `None`: as many as its requests in flight.
     pub max_connections_per_host: Option<NonZeroU32>,
-    pub limit_by: LimitBy,
+    pub host_by: HostBy,
     pub cost: Option<CostLimit>,
 }
 
@@ -279,29 +279,53 @@ impl RetryOn {
     pub(crate) fn has_status(&self, status: u16) -> bool {
         self.statuses.contains(status)
     }
+
+    /// Adds a kind, a status or a class of statuses, or removes it. Returns `None` if the text is none of these.
+    fn set(&mut self, text: &str, is_included: bool) -> Option<()> {
+        let kinds: &[ErrorKind] = match ErrorKind::of_name(text) {
+            Some(ErrorKind::Timeout) => &[ErrorKind::Timeout, ErrorKind::ConnectTimeout],
+            Some(kind) => &[kind],
+            None => return self.statuses.set(text.strip_prefix("status:").unwrap_or(text), is_included),
+        };
+        for bit in kinds.iter().map(|kind| 1 << *kind as u32) {
+            self.kinds = if is_included { self.kinds | bit } else { self.kinds & !bit };
+        }
+        Some(())
+    }
 }
 
 impl FromStr for RetryOn {
     type Err = String;
 
     /// Parses kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` includes `connect_timeout`.
-    /// `none` or an empty text is the empty set.
+    /// `none` or an empty text is the empty set. If each has a sign, they change the default: `+protocol,-429`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let (mut on, mut statuses) = (Self::default(), Vec::new());
-        for part in text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none")) {
-            match ErrorKind::ALL.iter().find(|kind| kind.name() == part) {
-                Some(ErrorKind::Timeout) => {
-                    on.kinds |= 1 << ErrorKind::Timeout as u32 | 1 << ErrorKind::ConnectTimeout as u32;
-                }
-                Some(kind) => on.kinds |= 1 << *kind as u32,
-                None => statuses.push(part.strip_prefix("status:").unwrap_or(part)),
+        let parts = || text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none"));
+        let is_change = |part: &str| part.starts_with(['+', '-']);
+        if !parts().any(is_change) {
+            let mut on = Self::default();
+            for part in parts() {
+                on.set(part, true).ok_or_else(|| wrong_failures(text))?;
             }
+            return Ok(on);
         }
-        on.statuses = statuses.join(",").parse().map_err(|_| {
-            format!("'{text}': write kinds of errors, statuses and classes, such as connect,timeout,429,5xx, or none")
-        })?;
+        if !parts().all(is_change) {
+            return Err(format!(
+                "'{text}': give each failure a sign to change the default list, as in +404,-429, or none of them"
+            ));
+        }
+        let mut on: Self = DEFAULT_RETRY_ON.parse()?;
+        for part in parts() {
+            on.set(&part[1..], part.starts_with('+')).ok_or_else(|| wrong_failures(text))?;
+        }
         Ok(on)
     }
+}
+
+fn wrong_failures(text: &str) -> String {
+    format!(
+        "'{text}': write error kinds, statuses and classes, such as connect,timeout,429,5xx, or none; with signs, +404,-429"
+    )
 }
 
 /// When a row is retried, and when retries are exhausted.
@@ -313,10 +337,10 @@ pub struct Retrying {
     /// The first delay is at most this long, and each further one up to twice as long as the one before.
     pub delay: Duration,
     pub max_delay: Duration,
-    /// The time limit of a row, over all its attempts.
-    pub deadline: Option<Duration>,
+    /// The timeout of a row, over all its attempts.
+    pub total_timeout: Option<Duration>,
     /// Whether methods are retried that may do something twice.
-    pub also_unsafe: bool,
+    pub non_idempotent: bool,
     /// Whether each row has a key of its own, by which a server recognises a retry.
     pub idempotency_key: bool,
     /// If a server requests a longer pause, its waiting rows fail.
@@ -364,8 +388,8 @@ impl Default for Retrying {
             on: DEFAULT_RETRY_ON.parse().expect("the default is a list of failures"),
             delay: DEFAULT_RETRY_DELAY,
             max_delay: DEFAULT_RETRY_MAX_DELAY,
-            deadline: None,
-            also_unsafe: false,
+            total_timeout: None,
+            non_idempotent: false,
             idempotency_key: false,
             max_retry_after: DEFAULT_MAX_RETRY_AFTER,
             host_down_after: None,
@@ -376,18 +400,18 @@ impl Default for Retrying {
 
 /// When a job stops that can't succeed. Counted over its first outcomes, or the last ones.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub enum StopWhenFailed {
+pub enum MaxFailures {
     /// The first 1,000 outcomes have all failed with one kind, over at least 10 hosts or in an input of one host.
     #[default]
     AllAlike,
     /// This share of the last 1,000 outcomes has failed: above 0 and up to 1.
     Share(f64),
-    /// This number of rows has failed.
+    /// More rows than this have failed.
     Count(u64),
     Never,
 }
 
-impl FromStr for StopWhenFailed {
+impl FromStr for MaxFailures {
     type Err = String;
 
     /// Parses `50%`, a number of rows, or `never`.
@@ -397,8 +421,45 @@ impl FromStr for StopWhenFailed {
         match (share, text.parse::<u64>()) {
             _ if text == "never" => Ok(Self::Never),
             (Some(share), _) if share > 0.0 && share <= 100.0 => Ok(Self::Share(share / 100.0)),
-            (None, Ok(count)) if count > 0 => Ok(Self::Count(count)),
+            (None, Ok(count)) => Ok(Self::Count(count)),
             _ => Err(format!("'{text}': write a share such as 50%, a number of failed rows, or never")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retry_on(text: &str) -> RetryOn {
+        text.parse().expect("a list of failures")
+    }
+
+    #[test]
+    fn signs_change_the_default_list_of_retried_failures() {
+        let default = retry_on(DEFAULT_RETRY_ON);
+        let changed = retry_on("+protocol, -5xx,+404");
+        for (kind, status) in [(ErrorKind::Connect, 429), (ErrorKind::Timeout, 408), (ErrorKind::ConnectTimeout, 425)] {
+            assert!(changed.has_kind(kind) && changed.has_status(status), "{kind}");
+        }
+        assert_eq!((false, true), (default.has_kind(ErrorKind::Protocol), changed.has_kind(ErrorKind::Protocol)));
+        assert_eq!((false, true), (default.has_status(404), changed.has_status(404)));
+        assert_eq!((true, false), (default.has_status(503), changed.has_status(503)));
+        let without = retry_on("-timeout");
+        assert!(!without.has_kind(ErrorKind::Timeout) && !without.has_kind(ErrorKind::ConnectTimeout));
+        assert_eq!(default, retry_on("+timeout"));
+    }
+
+    #[test]
+    fn a_list_with_some_signs_or_an_unknown_failure_is_refused() {
+        for text in ["+protocol,429", "connect,-429"] {
+            let error = text.parse::<RetryOn>().expect_err(text);
+            assert!(error.contains("give each failure a sign"), "{error}");
+        }
+        for text in ["+protocols", "timeouts", "-", "status:9"] {
+            assert!(text.parse::<RetryOn>().expect_err(text).contains("write error kinds"), "{text}");
+        }
+        assert_eq!(RetryOn::default(), retry_on("none"));
+        assert_eq!(RetryOn::default(), retry_on(""));
     }
 }

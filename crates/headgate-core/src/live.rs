@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::error::JobError;
-use crate::limits::{CostLimit, CostOf, LimitBy, Limits, NetworkDownAfter, PerHost, Rate, Retrying, StopWhenFailed};
+use crate::limits::{CostLimit, CostOf, HostBy, Limits, MaxFailures, NetworkDownAfter, PerHost, Rate, Retrying};
 use crate::message::OptionName;
-use crate::option_rules::{Mistake, refuse, seconds, whole};
+use crate::option_rules::{Mistake, parse_seconds, refuse, seconds, whole};
 use crate::options::RunOptions;
 
 /// Removes a limit, or restores the default of an option without a single default value.
@@ -18,7 +18,7 @@ const NONE: &str = "none";
 pub type Settings = BTreeMap<String, String>;
 
 /// Returns the key of a hostname in limits.
-pub(crate) type HostKey = fn(&str, LimitBy) -> Result<Box<str>, String>;
+pub(crate) type HostKey = fn(&str, HostBy) -> Result<Box<str>, String>;
 
 /// Returns all mistakes in settings, except those that only the job knows: what its hosts are, and whether its rows have
 /// costs.
@@ -39,7 +39,7 @@ pub struct Live {
     pub concurrency: usize,
     pub limits: Limits,
     pub retrying: Retrying,
-    pub stop_when_failed: StopWhenFailed,
+    pub max_failures: MaxFailures,
     /// Nothing new starts; what is in flight continues.
     pub paused: bool,
 }
@@ -50,15 +50,15 @@ impl Live {
             concurrency: run.concurrency,
             limits: run.limits.clone(),
             retrying: run.retrying.clone(),
-            stop_when_failed: run.stop_when_failed,
+            max_failures: run.max_failures,
             paused: false,
         }
     }
 
     /// Applies these values to the options of a run.
     pub fn put_into(&self, run: &mut RunOptions) {
-        let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self.clone();
-        *run = RunOptions { concurrency, limits, retrying, stop_when_failed, ..run.clone() };
+        let Self { concurrency, limits, retrying, max_failures, paused: _ } = self.clone();
+        *run = RunOptions { concurrency, limits, retrying, max_failures, ..run.clone() };
     }
 
     /// Returns the values after these settings.
@@ -86,8 +86,8 @@ impl Live {
     }
 
     fn set(&mut self, option: OptionName, text: &str, host_key: HostKey) -> Result<(), String> {
-        let Self { concurrency, limits, retrying, stop_when_failed, paused: _ } = self;
-        let by = limits.limit_by;
+        let Self { concurrency, limits, retrying, max_failures, paused: _ } = self;
+        let by = limits.host_by;
         match option {
             OptionName::Concurrency => *concurrency = number(option, text)?,
             OptionName::ConcurrencyPerHost => {
@@ -103,7 +103,7 @@ impl Live {
                 let burst = or_none(text, |text| number(option, text))?;
                 limits.burst = burst.and_then(NonZeroU32::new);
             }
-            OptionName::RateCost => {
+            OptionName::CostRate => {
                 let rate = or_none(text, str::parse)?;
                 let of = limits.cost.take().map(|cost| cost.of);
                 if rate.is_some() && of.is_none() {
@@ -112,18 +112,18 @@ impl Live {
                 limits.cost = rate.zip(of).map(|(rate, of)| CostLimit { rate, of });
             }
             OptionName::Retries => retrying.retries = number(option, text)?,
-            OptionName::RetryDelayS => retrying.delay = seconds_of(option, text)?,
-            OptionName::RetryMaxDelayS => retrying.max_delay = seconds_of(option, text)?,
-            OptionName::DeadlineS => retrying.deadline = or_none(text, |text| seconds_of(option, text))?,
-            OptionName::MaxRetryAfterS => retrying.max_retry_after = seconds_of(option, text)?,
-            OptionName::HostDownAfterS => retrying.host_down_after = or_none(text, |text| seconds_of(option, text))?,
-            OptionName::NetworkDownAfterS => {
+            OptionName::RetryDelay => retrying.delay = seconds_of(option, text)?,
+            OptionName::RetryMaxDelay => retrying.max_delay = seconds_of(option, text)?,
+            OptionName::TotalTimeout => retrying.total_timeout = or_none(text, |text| seconds_of(option, text))?,
+            OptionName::MaxRetryAfter => retrying.max_retry_after = seconds_of(option, text)?,
+            OptionName::HostDownAfter => retrying.host_down_after = or_none(text, |text| seconds_of(option, text))?,
+            OptionName::NetworkDownAfter => {
                 let time = or_none(text, |text| seconds_of(option, text))?;
                 retrying.network_down_after = time.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
             }
             // `never` differs from the default.
-            OptionName::StopWhenFailed => *stop_when_failed = or_none(text, str::parse)?.unwrap_or_default(),
-            _ => return Err("can't be set while a job goes on".into()),
+            OptionName::MaxFailures => *max_failures = or_none(text, str::parse)?.unwrap_or_default(),
+            _ => return Err("can't be set while a job runs".into()),
         }
         Ok(())
     }
@@ -140,7 +140,7 @@ fn number<T: TryFrom<u64>>(option: OptionName, text: &str) -> Result<T, String> 
 }
 
 fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
-    seconds(option, text.parse().map_err(|_| format!("must be a number of seconds, not '{text}'"))?)
+    seconds(option, parse_seconds(text)?)
 }
 
 #[cfg(test)]
@@ -148,8 +148,8 @@ mod tests {
     use super::*;
     use crate::limits::HostConcurrency;
 
-    fn as_named(text: &str, _: LimitBy) -> Result<Box<str>, String> {
-        if text.contains(' ') { Err(format!("'{text}' is no host")) } else { Ok(text.into()) }
+    fn as_named(text: &str, _: HostBy) -> Result<Box<str>, String> {
+        if text.contains(' ') { Err(format!("'{text}' is not a host")) } else { Ok(text.into()) }
     }
 
     fn settings(pairs: &[(&str, &str)]) -> Settings {
@@ -171,15 +171,15 @@ mod tests {
             ("rate", "50/s", "none"),
             ("rate_per_host", "10/s,a.example=5/s", "none"),
             ("burst", "9", "none"),
-            ("rate_cost", "none", "1/s"),
+            ("cost_rate", "none", "1/s"),
             ("retries", "0", "3"),
-            ("retry_delay_s", "2.5", "0.5"),
-            ("retry_max_delay_s", "9", "60"),
-            ("deadline_s", "5", "none"),
-            ("max_retry_after_s", "1", "3600"),
-            ("host_down_after_s", "1", "none"),
-            ("network_down_after_s", "1", "none"),
-            ("stop_when_failed", "never", "none"),
+            ("retry_delay", "2.5", "0.5"),
+            ("retry_max_delay", "9", "60"),
+            ("total_timeout", "5", "none"),
+            ("max_retry_after", "1", "3600"),
+            ("host_down_after", "1", "none"),
+            ("network_down_after", "1", "none"),
+            ("max_failures", "never", "none"),
         ] {
             assert!(OptionName::settable().any(|option| option.name() == name));
             let changed = base.with(&settings(&[(name, text)]), as_named).expect(name);
@@ -203,11 +203,11 @@ mod tests {
         let set = settings(&[("burst", "0"), ("concurrency", "7"), ("rate", "5"), ("rate_per_host", "*=1/s,a b=5/s")]);
         let refused = Live::new(&RunOptions::default()).with(&set, as_named).expect_err("three mistakes");
         let rate = "'5' is not a rate: write a number and a time, such as 100/s, 6000/m, 5000/h or 1/10s";
-        let expected = format!("burst must be at least 1, not 0; rate {rate}; rate_per_host 'a b' is no host");
+        let expected = format!("burst must be at least 1, not 0; rate {rate}; rate_per_host 'a b' is not a host");
         assert_eq!(expected, refused.to_string());
         let options = mistakes_in(&set).expect("known options").into_iter().map(|mistake| mistake.option);
         assert_eq!(vec![OptionName::Burst, OptionName::Rate], options.collect::<Vec<_>>());
-        assert_eq!(Ok(Vec::new()), mistakes_in(&settings(&[("rate_cost", "5/s")])));
+        assert_eq!(Ok(Vec::new()), mistakes_in(&settings(&[("cost_rate", "5/s")])));
     }
 
     #[test]
@@ -216,10 +216,10 @@ mod tests {
         for (expected, name, text) in [
             ("concurrency must be at least 1, not 0", "concurrency", "0"),
             ("retries must be at most 65535, not 65536", "retries", "65536"),
-            ("rate_per_host 'a b' is no host", "rate_per_host", "a b=5/s"),
-            ("rate_cost limits nothing: the job was started without costs of its rows", "rate_cost", "5/s"),
-            ("deadline_s must be a number of seconds, not 'soon'", "deadline_s", "soon"),
-            ("method can't be set while a job goes on", "method", "PUT"),
+            ("rate_per_host 'a b' is not a host", "rate_per_host", "a b=5/s"),
+            ("cost_rate limits nothing: the job was started without costs of its rows", "cost_rate", "5/s"),
+            ("total_timeout must be a duration such as 30s, 500ms or 5m, not 'soon'", "total_timeout", "soon"),
+            ("method can't be set while a job runs", "method", "PUT"),
             ("there is no option speed", "speed", "1"),
         ] {
             let refused = base.with(&settings(&[(name, text)]), as_named).expect_err(name);

@@ -5,9 +5,9 @@
 //! use headgate_core::message;
 //! use headgate_core::message::OptionName;
 //!
-//! let place = "results";
-//! let message = message!("{place} holds another job: replace it with ", OptionName::Fresh.set(true));
-//! assert_eq!("results holds another job: replace it with fresh=true", message.to_string());
+//! let output = "results";
+//! let message = message!("{output} contains another job: replace it with ", OptionName::IfExists.set("overwrite"));
+//! assert_eq!("results contains another job: replace it with if_exists=overwrite", message.to_string());
 //! ```
 
 use std::fmt;
@@ -194,10 +194,11 @@ mod tests {
     #[test]
     fn options_stay_apart_from_text_that_looks_like_them() {
         let file = "with --fresh.txt";
-        let message = message!(OptionName::Fresh.set(true), " for {file}, ", OptionName::Window.set(3_u64));
-        let json = r#"[{"option":"fresh","value":true}," for with --fresh.txt, ",{"option":"window","value":3}]"#;
+        let message =
+            message!(OptionName::IfExists.set("overwrite"), " for {file}, ", OptionName::ReadAhead.set(3_u64));
+        let json = r#"[{"option":"if_exists","value":"overwrite"}," for with --fresh.txt, ",{"option":"read_ahead","value":3}]"#;
         assert_eq!(json, serde_json::to_string(&message).expect("JSON"));
-        assert_eq!("fresh=true for with --fresh.txt, window=3", message.to_string());
+        assert_eq!("if_exists=overwrite for with --fresh.txt, read_ahead=3", message.to_string());
     }
 
     #[test]

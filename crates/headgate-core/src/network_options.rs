@@ -55,7 +55,7 @@ pub fn parse_net(text: &str) -> Result<IpNet, String> {
         None => bare.parse::<IpAddr>().ok().map(IpNet::from),
     };
     net.map(|net| net.trunc())
-        .ok_or_else(|| format!("`{text}` is no network: write one such as 10.0.0.0/8 or fd00::/8, or an address"))
+        .ok_or_else(|| format!("`{text}` is not a network: write one such as 10.0.0.0/8 or fd00::/8, or an address"))
 }
 
 #[cfg(test)]

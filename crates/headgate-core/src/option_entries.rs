@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::choices::{BodyCoding, Format, LimitBy, NetworkPolicy, RedirectPolicy, RowCost, SaveFormat, TlsMin};
+use crate::choices::{
+    BodyEncoding, Format, HostBy, IfExists, NetworkPolicy, RedirectPolicy, RowCost, SaveFormat, TlsMin,
+};
 use crate::defaults::{
-    DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_GRACE, DEFAULT_HTTP2_STREAMS,
-    DEFAULT_MAX_BODY_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_REDIRECTS, DEFAULT_MAX_RETRY_AFTER, DEFAULT_PART_BYTES,
-    DEFAULT_RESUME, DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON, DEFAULT_TIMEOUT,
-    DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT, DEFAULT_WINDOW,
+    DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_HTTP2_STREAMS, DEFAULT_MAX_BODY_SIZE,
+    DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_MAX_RETRY_AFTER, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD,
+    DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON, DEFAULT_SHUTDOWN_TIMEOUT,
+    DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
 };
 
 /// The largest whole number that the columns of a result hold.
@@ -212,7 +214,7 @@ options! {
             { default_means: "the directory of the input, or the working directory where the input is no file",
               metavar: "DIRECTORY" }
         IfNoneMatchColumn "if_none_match_column" OptionKind::Text =>
-            "The input column with values of `If-None-Match`, such as the `ETag` of an earlier answer."
+            "The input column with values of `If-None-Match`, such as the `ETag` of an earlier response."
             { default_means: "none", metavar: "COLUMN" }
         IfModifiedSinceColumn "if_modified_since_column" OptionKind::Text =>
             "The input column with values of `If-Modified-Since`: times, or dates as HTTP has them."
@@ -220,38 +222,38 @@ options! {
         Url "url" OptionKind::Text =>
             "Template of the URLs, in place of a column with them: `{column}` stands for the value of a row, \
                 percent-encoded."
-            { default_means: "the URLs of `url_column`", metavar: "TEMPLATE" }
+            { default_means: "the URLs of `url_column`", metavar: "TEMPLATE",
+              group: "request", flag_help: "template of the URLs, such as 'http://host/{id}'" }
     ]
     SubsetOptions "The rows that are read, and the columns that are kept." { group: "input", of_job: true } [
         Keep "keep" OptionKind::Columns => "Columns of the input to copy into the results, or `\"*\"` for all."
             { metavar: "COLUMNS",
-              flag_help: "copy these columns of the input into the results, as in a,b or '*'; can be repeated" }
-        Head "head" OptionKind::Whole { range: 0..=MAX } => "Read only the first N rows."
+              flag_help: "copy columns of the input, as in a,b or '*'; can be repeated", group: "columns" }
+        MaxRows "max_rows" OptionKind::Whole { range: 0..=MAX } => "Read only the first N rows."
             { default_means: "all", metavar: "N" }
     ]
     OutputOptions "How results are written." { group: "output" } [
         Format "format" OptionKind::Choice { choices: Format::NAMES } =>
             "`parquet`, `ndjson`, or `none` to count results without keeping them."
             { default_means: "`parquet`, or `ndjson` to standard output", metavar: "FORMAT", of_job: true }
-        Fresh "fresh" OptionKind::Switch =>
-            "Delete the results of an earlier job and start over, without asking. If the new input has no rows, the \
-                results stay."
-            { flag_help: "delete the results of an earlier job in OUT and start over; asks first on a terminal" }
-        Resume "resume" OptionKind::Switch =>
-            "Continue where an earlier run of the same job stopped; if `False`, raise `OutputError` instead."
-            { default: DefaultValue::Switch(DEFAULT_RESUME), flag_help: "refuse if OUT already holds a job" }
-        AllowGrown "allow_grown" OptionKind::Switch =>
+        IfExists "if_exists" OptionKind::Choice { choices: IfExists::NAMES } =>
+            "What to do if the output directory contains a job: `resume` continues the same job and refuses another one, \
+                `overwrite` deletes its results and starts over, and `error` refuses any. If a new input has no rows, \
+                `overwrite` keeps the results."
+            { default: DefaultValue::Text(IfExists::NAMES[0]), metavar: "ACTION",
+              flag_help: "for a job in OUT: resume, overwrite or error" }
+        AllowAppend "allow_append" OptionKind::Switch =>
             "Resume even if rows have been added to the end of the input, and do these too. The rows that were there \
                 before must be unchanged."
             { flag_help: "resume even if rows were added to the end of INPUT, and do these too" }
-        CommitEveryS "commit_every_s" OptionKind::Seconds { or_zero: false } =>
+        CommitInterval "commit_interval" OptionKind::Seconds { or_zero: false } =>
             "How often results are committed, and so how much work a crash can cost. The first commits come after 1, \
                 2, 4, ... seconds, until that time is reached."
             { default_means: "10 seconds; in a run of more than 3 hours 0.1 % of its time so far, up to a minute",
-              unit: "seconds", metavar: "SECONDS",
+              unit: "seconds", metavar: "TIME",
               flag_help: "longest time between commits, and so how much work a crash can cost" }
-        Window "window" OptionKind::Whole { range: 1..=MAX } => "How many rows may be read beyond the oldest unfinished one."
-            { default: DefaultValue::Whole(DEFAULT_WINDOW), unit: "rows", metavar: "ROWS" }
+        ReadAhead "read_ahead" OptionKind::Whole { range: 1..=MAX } => "How many rows may be read beyond the oldest unfinished one."
+            { default: DefaultValue::Whole(DEFAULT_READ_AHEAD), unit: "rows", metavar: "ROWS", group: "resources" }
     ]
     MethodOption "The method of rows without their own." { group: "request", of_job: true } [
         Method "method" OptionKind::Text => "Method for rows without their own."
@@ -262,14 +264,14 @@ options! {
         UserAgent "user_agent" OptionKind::Text => "The `User-Agent` header."
             { default: DefaultValue::Text(DEFAULT_USER_AGENT), metavar: "TEXT" }
         FailOn "fail_on" OptionKind::Statuses =>
-            "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole answer. Codes and \
-                classes, as in `\"429,5xx\"` or `[429, \"5xx\"]`; with `\"none\"` or `()`, every status is an answer."
-            { default: DefaultValue::Text(DEFAULT_FAIL_ON), group: "output", metavar: "STATUSES",
+            "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole response. Codes and \
+                classes, as in `\"429,5xx\"` or `[429, \"5xx\"]`; with `\"none\"` or `()`, a row succeeds with any status."
+            { default: DefaultValue::Text(DEFAULT_FAIL_ON), group: "responses", metavar: "STATUSES",
               flag_help: "statuses that make a row fail, or none" }
-        Robots "robots" OptionKind::Switch =>
+        ObeyRobots "obey_robots" OptionKind::Switch =>
             "Don't fetch what a host's robots.txt disallows (RFC 9309); such rows fail as `blocked_by_robots`."
     ]
-    FollowOption "Which redirects are followed." { group: "request", of_job: true } [
+    FollowOption "Which redirects are followed." { group: "redirects", of_job: true } [
         Redirects "redirects" OptionKind::Choice { choices: RedirectPolicy::NAMES } =>
             "Which redirects to follow: `follow` for all, `same-origin` for those to the scheme, host and port of the \
                 request, `none` for none. A redirect that isn't followed is the response."
@@ -279,38 +281,41 @@ options! {
             "Most redirects to follow for a row; one with more fails."
             { default: DefaultValue::Whole(DEFAULT_MAX_REDIRECTS as u64), metavar: "N" }
     ]
-    RedirectChainOption "Whether redirects are kept." { group: "output", of_job: true } [
+    RedirectChainOption "Whether redirects are kept." { group: "redirects", of_job: true } [
         KeepRedirects "keep_redirects" OptionKind::Switch =>
             "Keep the redirects of each row, with status and location, in the column `redirects`."
     ]
-    ReadOptions "How responses are read." { group: "request", of_job: true } [
-        Cookies "cookies" OptionKind::Switch =>
+    ReadOptions "How responses are read." { group: "responses", of_job: true } [
+        RedirectCookies "redirect_cookies" OptionKind::Switch =>
             "Send cookies that a server sets in a redirect along with the next one, separately for each row."
+            { group: "redirects" }
         Range "range" OptionKind::Text =>
-            "Ask for a range of bytes, such as `\"0-499\"` or `\"-500\"`, or several separated by commas."
-            { flags: &["-r", "--range"], metavar: "RANGE" }
+            "Request a range of bytes, such as `\"0-499\"` or `\"-500\"`, or several separated by commas."
+            { flags: &["-r", "--range"], metavar: "RANGE", group: "request" }
         NoBody "no_body" OptionKind::Switch => "Keep status and headers only; bodies are not read."
-            { group: "output", flags: &["--no-body"] }
-        Raw "raw" OptionKind::Switch => "Keep bodies as they were sent, without decoding gzip and the like."
-            { group: "output" }
+        Decode "decode" OptionKind::Switch =>
+            "Decode bodies with a content encoding such as gzip; otherwise they are kept as they were sent."
+            { default: DefaultValue::Switch(true),
+              flag_help: "keep bodies as they were sent, without decoding gzip and the like" }
     ]
-    SelectedOptions "The columns that are made of responses." { group: "output", of_job: true } [
-        Select "select" OptionKind::Selection =>
-            "Columns to make of answers: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a \
+    SelectedOptions "The columns that are made of responses." { group: "columns", of_job: true } [
+        Extract "extract" OptionKind::Selection =>
+            "Columns to make of responses: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a \
                 header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or \
                 `json`. What is not there is null."
             { metavar: "NAME=PATH",
-              flag_help: "make a column of a value in JSON answers, as in 'n:int64=$.n', or of header:NAME; can be \
-                  repeated" }
-        Require "require" OptionKind::List => "Selected columns without which a row fails as `unexpected_answer`."
-            { metavar: "COLUMNS", flag_help: "selected columns without which a row fails; can be repeated" }
+              flag_help: "make a column of a JSON value or a header; can be repeated" }
+        Require "require" OptionKind::List => "Extracted columns without which a row fails as `unexpected_response`. Only responses with a status 2xx need \
+                them."
+            { metavar: "COLUMNS",
+              flag_help: "extracted columns without which a row fails (if its status is 2xx); can be repeated" }
     ]
-    OmitOption "The columns that are left out of the results." { group: "output", of_job: true } [
-        Omit "omit" OptionKind::List => "Columns that the results are to go without, such as `body` and `headers`."
+    DropOption "The columns that are left out of the results." { group: "columns", of_job: true } [
+        Drop "drop" OptionKind::List => "Columns that the results are to go without, such as `body` and `headers`."
             { metavar: "COLUMNS",
               flag_help: "leave these columns out of the results, as in body,headers; can be repeated" }
     ]
-    SaveOptions "How bodies are saved as files." { group: "output", of_job: true } [
+    SaveOptions "How bodies are saved as files." { group: "saving", of_job: true } [
         SaveTo "save_to" OptionKind::Text =>
             "Template of file names in the output directory: each body is saved there, and not in the results, which \
                 have its `path` and `sha256`. Beside columns there are `{row}`, `{sha256}` and `{ext}`, which follows \
@@ -318,19 +323,19 @@ options! {
             { default_means: "bodies are a column", metavar: "TEMPLATE",
               flag_help: "save bodies as files in OUT, with names such as 'images/{id}.{ext}'" }
         SaveFormat "save_format" OptionKind::Choice { choices: SaveFormat::NAMES } =>
-            "`files`, or `tar` to save bodies in archives as WebDataset has them, of `part_bytes` each."
+            "`files`, or `tar` to save bodies in archives as WebDataset has them, of `part_size` each."
             { default: DefaultValue::Text(SaveFormat::NAMES[0]), metavar: "FORMAT" }
         ChecksumColumn "checksum_column" OptionKind::Text =>
             "The input column with SHA-256 checksums that saved bodies must have."
             { default_means: "none", metavar: "COLUMN" }
     ]
-    HeaderOptions "The headers of requests." { group: "request" } [
+    HeaderOptions "The headers of requests." { group: "credentials" } [
         Headers "headers" OptionKind::Headers => "Headers to send with each request; a mapping, or pairs if a name repeats."
             { flags: &["-H", "--header"], metavar: "'NAME: VALUE'", of_job: true, secret: true,
-              flag_help: "send this header, or those in @FILE, one per line; can be repeated" }
+              flag_help: "send this header, or those in @FILE; can be repeated", group: "request" }
         Bearer "bearer" OptionKind::Token => "Token to send as `Authorization: Bearer`, or the path of a file with it."
             { metavar: "@FILE", secret: true,
-              flag_help: "send the token in this file as Authorization: Bearer; @- reads standard input" }
+              flag_help: "send the token in this file as Authorization: Bearer" }
         User "user" OptionKind::User => "`name:password` to send as `Authorization: Basic`, or the path of a file with it."
             { default_means: "that of the URL, if it has one", flags: &["-u", "--user"], metavar: "NAME:PASSWORD",
               secret: true, flag_help: "send these as Authorization: Basic; @FILE reads them" }
@@ -348,21 +353,21 @@ options! {
               metavar: "ORIGIN",
               flag_help: "send credentials to this origin, as in https://*.example.com; can be repeated" }
     ]
-    BodyOptions "The bodies of requests." { group: "request", of_job: true } [
+    BodyOptions "The bodies of requests." { group: "bodies", of_job: true } [
         Data "data" OptionKind::Data => "Body for rows without their own. Text is sent as UTF-8."
             { flags: &["-d", "--data"], metavar: "DATA", secret: true,
-              flag_help: "body for rows without their own; @FILE reads a file, @- standard input" }
+              flag_help: "body for rows without their own, or @FILE" }
         HeaderTemplates "header_templates" OptionKind::HeaderTemplates =>
             "Headers to send with each request, with templates as values: `{column}` stands for the value of a row; a \
                 mapping, or pairs if a name repeats."
             { flags: &["--header-template"], metavar: "'NAME: TEMPLATE'", secret: true,
-              flag_help: "send this header, where {column} stands for the value of a row; can be repeated" }
+              flag_help: "send this header, where {column} stands for the value of a row; can be repeated",
+              group: "request" }
         Json "json" OptionKind::Json =>
             "JSON body, in whose strings `{column}` stands for the value of a row. A string that is nothing but \
                 `{column}` becomes a value of the column's own type; `{column:string}` is always a string."
             { default_means: "none", metavar: "JSON", secret: true,
-              flag_help: "JSON body, in whose strings {column} stands for the value of a row; @FILE reads it from a \
-                  file" }
+              flag_help: "JSON body, where {column} is a value, or @FILE" }
         DataUrlencode "data_urlencode" OptionKind::Texts =>
             "`name=template` pairs of a form in the URL encoding, which is the body."
             { metavar: "NAME=TEMPLATE", secret: true,
@@ -374,35 +379,35 @@ options! {
             { flags: &["-F", "--form"], metavar: "NAME=TEMPLATE", secret: true,
               flag_help: "multipart form field of the body; NAME=@{path} sends a file for each row; can be repeated" }
     ]
-    CompressOption "How bodies of requests are compressed." { group: "request" } [
-        CompressBody "compress_body" OptionKind::Choice { choices: BodyCoding::NAMES } =>
+    CompressOption "How bodies of requests are compressed." { group: "bodies" } [
+        CompressBody "compress_body" OptionKind::Choice { choices: BodyEncoding::NAMES } =>
             "Compress request bodies with `gzip` or `zstd`, and say so in `Content-Encoding`; the server must support \
                 it."
-            { metavar: "CODING" }
+            { metavar: "ENCODING" }
     ]
-    TlsOptions "Certificates and versions of TLS." { group: "connections" } [
+    TlsOptions "Certificates and versions of TLS." { group: "tls" } [
         Cacert "cacert" OptionKind::Path => "PEM file with the only certificates to trust."
             { default_means: "the system's, and Mozilla's", metavar: "FILE" }
         Insecure "insecure" OptionKind::Switch =>
             "Don't verify certificates: anyone on the network path can read and change everything."
             { flags: &["-k", "--insecure"] }
         Cert "cert" OptionKind::Path =>
-            "PEM file with the client certificate to show to servers that ask for one, and its chain."
+            "PEM file with the client certificate to show to servers that request one, and its chain."
             { flags: &["-E", "--cert"], metavar: "FILE" }
         Key "key" OptionKind::Path => "PEM file with the private key of the client certificate."
             { default_means: "the file of the certificate", metavar: "FILE" }
         TlsMin "tls_min" OptionKind::Choice { choices: TlsMin::NAMES } => "The oldest version of TLS to accept, 1.2 or 1.3."
             { default: DefaultValue::Text(TlsMin::NAMES[0]), metavar: "VERSION" }
-        Sni "sni" OptionKind::Text => "Server name for TLS: it is sent to every server, and certificates must be for it."
+        TlsServerName "tls_server_name" OptionKind::Text => "Server name for TLS: it is sent to every server, and certificates must be for it."
             { default_means: "the host of the URL", metavar: "NAME",
               flag_help: "server name for TLS, which certificates must be for" }
     ]
-    AddressOptions "DNS, addresses and the local side of connections." { group: "connections" } [
-        Dns "dns" OptionKind::Text =>
-            "The name server to ask for addresses, such as `\"9.9.9.9\"` or `\"127.0.0.1:5353\"`; with `\"system\"`, \
-                the system looks names up, with all its sources."
-            { default_means: "the configured name servers", metavar: "SERVER",
-              flag_help: "ask this name server (IP or IP:PORT), or let the system look names up (system)" }
+    AddressOptions "DNS, addresses and the local side of connections." { group: "network" } [
+        DnsServer "dns_server" OptionKind::Text =>
+            "The DNS server to send queries to, such as `\"9.9.9.9\"` or `\"127.0.0.1:5353\"`; with `\"system\"`, the \
+                system resolves hostnames, with all its sources."
+            { default_means: "the configured DNS servers", metavar: "SERVER",
+              flag_help: "use this DNS server (IP or IP:PORT), or have the system resolve hostnames (system)" }
         Resolve "resolve" OptionKind::Texts =>
             "Addresses for a host and port, in place of those that its name has, as curl writes them: \
                 `\"HOST:PORT:ADDRESS\"`, with several addresses separated by commas, and `*` for any host."
@@ -420,7 +425,7 @@ options! {
         Interface "interface" OptionKind::Text => "Network interface to connect through, such as `eth1`."
             { metavar: "NAME" }
     ]
-    NetworkOptions "The addresses that connections may be made to." { group: "connections", of_job: true } [
+    NetworkOptions "The addresses that connections may be made to." { group: "network", of_job: true } [
         Network "network" OptionKind::Choice { choices: NetworkPolicy::NAMES } =>
             "Which addresses may be connected to. `\"public\"` refuses all that are not public: loopback, private, \
                 link-local, multicast, reserved. `\"any\"` refuses link-local addresses and metadata services of \
@@ -439,9 +444,10 @@ options! {
               flag_help: "allow connections to this port, and to no others; can be repeated" }
         TrustProxy "trust_proxy" OptionKind::Switch =>
             "Leave it to proxies what they connect to, also with `network=\"public\"`."
-            { of_job: false, flag_help: "leave it to proxies what they connect to, also with --network public" }
+            { of_job: false, flag_help: "leave it to proxies what they connect to, also with --network public",
+              group: "proxies" }
     ]
-    ProxyOptions "Proxies." { group: "connections" } [
+    ProxyOptions "Proxies." { group: "proxies" } [
         Proxy "proxy" OptionKind::Proxies =>
             "Proxies, used in turn: URLs with `http://`, `https://` or `socks5h://`, with `user:password@` if needed; \
                 or the path of a file with one on each line. With `\"env\"`, those that the environment variables \
@@ -454,7 +460,7 @@ options! {
         Http11 "http1_1" OptionKind::Switch => "Use HTTP/1.1 only, also where a server offers HTTP/2."
             { flags: &["--http1.1"] }
         Http2PriorKnowledge "http2_prior_knowledge" OptionKind::Switch =>
-            "Use HTTP/2 without asking whether the server supports it, also without TLS, until it wants HTTP/1.1."
+            "Use HTTP/2 without negotiation, also without TLS, until it wants HTTP/1.1."
         Http2Streams "http2_streams" OptionKind::Whole { range: 1..=u16::MAX as u64 } =>
             "Most requests at once on one HTTP/2 connection; a server may allow fewer."
             { default: DefaultValue::Whole(DEFAULT_HTTP2_STREAMS as u64), metavar: "N" }
@@ -462,7 +468,7 @@ options! {
     PoolOptions "Limits of the connection pool." { group: "connections" } [
         MaxIdleConnections "max_idle_connections" OptionKind::Whole { range: 0..=MAX } =>
             "Most idle connections that are kept open for later requests, over all hosts. They take no more files than \
-                connections in use leave, and hold no more memory than a quarter of `max_memory_bytes`, beside it."
+                connections in use leave, and hold no more memory than a quarter of `max_memory`, beside it."
             { default_means: "ten times the concurrency, within half of the files that the process can open",
               metavar: "N", flag_help: "most idle connections that are kept open for later requests, over all hosts" }
         MaxConnectionsPerHost "max_connections_per_host" OptionKind::Whole { range: 1..=u16::MAX as u64 } =>
@@ -473,58 +479,61 @@ options! {
     ConcurrencyOption "Requests in flight; it can be set while a job runs." { group: "limits", settable: true } [
         Concurrency "concurrency" OptionKind::Whole { range: 1..=MAX } =>
             "Most requests in flight, over all threads and hosts."
-            { default: DefaultValue::Whole(DEFAULT_CONCURRENCY as u64), flags: &["-c", "--concurrency"], metavar: "N" }
+            { default: DefaultValue::Whole(DEFAULT_CONCURRENCY as u64), flags: &["-c", "--concurrency"], metavar: "N",
+              flag_help: "most requests in flight, over all hosts" }
     ]
-    BodyLimitOptions "Limits of response bodies." { group: "limits" } [
-        MaxBodyBytes "max_body_bytes" OptionKind::Size { range: 0..=1 << 30 } =>
+    BodyLimitOptions "Limits of response bodies." { group: "responses" } [
+        MaxBodySize "max_body_size" OptionKind::Size { range: 0..=1 << 30 } =>
             "Longest response body, as received and as decoded; a row with a longer one fails."
-            { default: DefaultValue::Whole(DEFAULT_MAX_BODY_BYTES), unit: "bytes", metavar: "SIZE",
+            { default: DefaultValue::Whole(DEFAULT_MAX_BODY_SIZE), unit: "bytes", metavar: "SIZE",
               flag_help: "longest response body; a row with a longer one fails" }
         TruncateBody "truncate_body" OptionKind::Switch =>
-            "Cut longer bodies off at `max_body_bytes`; such a row does not fail."
+            "Cut longer bodies off at `max_body_size`; such a row does not fail."
             { flag_help: "cut longer bodies off there; such a row does not fail" }
     ]
-    ResourceOptions "Timeouts of requests, threads and memory." { group: "limits" } [
+    ResourceOptions "Timeouts of requests, threads and memory." { group: "timeouts" } [
         Threads "threads" OptionKind::Whole { range: 1..=MAX } => "Worker threads."
-            { default_means: "one for each core that this process can use", metavar: "N" }
-        TimeoutS "timeout_s" OptionKind::Seconds { or_zero: false } =>
+            { default_means: "one for each core that this process can use", metavar: "N", group: "resources" }
+        Timeout "timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time for an attempt, from connecting to the last byte."
-            { default: DefaultValue::Seconds(DEFAULT_TIMEOUT), unit: "seconds", metavar: "SECONDS" }
-        ConnectTimeoutS "connect_timeout_s" OptionKind::Seconds { or_zero: false } => "Longest time for connecting."
-            { default: DefaultValue::Seconds(DEFAULT_CONNECT_TIMEOUT), unit: "seconds", metavar: "SECONDS" }
-        FirstByteTimeoutS "first_byte_timeout_s" OptionKind::Seconds { or_zero: false } =>
-            "Longest time from sending a request to the first byte of its answer."
-            { default_means: "the time of the attempt", unit: "seconds", metavar: "SECONDS" }
-        IdleTimeoutS "idle_timeout_s" OptionKind::Seconds { or_zero: false } =>
+            { default: DefaultValue::Seconds(DEFAULT_TIMEOUT), unit: "seconds", metavar: "TIME",
+              flag_help: "longest time for an attempt, to its last byte" }
+        ConnectTimeout "connect_timeout" OptionKind::Seconds { or_zero: false } => "Longest time for connecting."
+            { default: DefaultValue::Seconds(DEFAULT_CONNECT_TIMEOUT), unit: "seconds", metavar: "TIME" }
+        FirstByteTimeout "first_byte_timeout" OptionKind::Seconds { or_zero: false } =>
+            "Longest time from sending a request to the first byte of the response."
+            { default_means: "the time of the attempt", unit: "seconds", metavar: "TIME" }
+        IdleTimeout "idle_timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time without a byte, in either direction, from the start of the request on."
-            { default_means: "the time of the attempt", unit: "seconds", metavar: "SECONDS" }
-        MaxMemoryBytes "max_memory_bytes" OptionKind::Size { range: MIB..=MAX } =>
+            { default_means: "the time of the attempt", unit: "seconds", metavar: "TIME" }
+        MaxMemory "max_memory" OptionKind::Size { range: MIB..=MAX } =>
             "Memory for responses (headers and bodies) until they are written, and for decoding them. When it is used \
                 up, other responses wait. One body at a time may exceed it, so that there is always one that can \
                 finish. Choose about a quarter of what the process may use: it needs memory for itself, for 8 KiB of \
                 each request in flight, and for files and sockets."
             { default_means: "a quarter of the memory that is free and that the process may use (its cgroup can set a \
                   limit), between 16 MiB and 256 MiB", unit: "bytes", metavar: "SIZE",
-              flag_help: "memory for responses until they are written; when it is used up, others wait" }
+              flag_help: "memory for responses until they are written; when it is used up, further responses wait",
+              group: "resources" }
     ]
-    RunLimitOptions "Limits of a run." { group: "limits" } [
-        MaxPageBytes "max_page_bytes" OptionKind::Size { range: 1..=MAX } =>
+    RunLimitOptions "Limits of a run." { group: "resources" } [
+        MaxPageSize "max_page_size" OptionKind::Size { range: 1..=MAX } =>
             "The maximum size of a decompressed page of a Parquet input; the pages of the rows that are read at once may \
                 have four times as much. A file with larger pages is refused."
-            { default: DefaultValue::Whole(DEFAULT_MAX_PAGE_BYTES), unit: "bytes", metavar: "SIZE",
+            { default: DefaultValue::Whole(DEFAULT_MAX_PAGE_SIZE), unit: "bytes", metavar: "SIZE",
               flag_help: "maximum size of a decompressed page of a Parquet input" }
-        GraceS "grace_s" OptionKind::Seconds { or_zero: true } =>
+        ShutdownTimeout "shutdown_timeout" OptionKind::Seconds { or_zero: true } =>
             "How long requests in flight may continue after an interrupt."
-            { default: DefaultValue::Seconds(DEFAULT_GRACE), unit: "seconds", metavar: "SECONDS",
-              flag_help: "how long requests in flight may continue after Ctrl-C" }
+            { default: DefaultValue::Seconds(DEFAULT_SHUTDOWN_TIMEOUT), unit: "seconds", metavar: "TIME",
+              flag_help: "how long requests in flight may continue after Ctrl-C", group: "timeouts" }
     ]
-    SettableRateOptions "Rates and limits of hosts; these can be set meanwhile." { group: "rates", settable: true } [
+    SettableRateOptions "Rates and limits of hosts; these can be set meanwhile." { group: "limits", settable: true } [
         ConcurrencyPerHost "concurrency_per_host" OptionKind::LimitPerHost =>
-            "Most requests in flight to each host. With `\"auto\"`, as many as bring the most answers, within \
+            "Most requests in flight to each host. With `\"auto\"`, as many as bring the most responses, within \
                 `concurrency`. A mapping such as `{\"slow.example\": 2, \"*\": \"auto\"}` limits hosts by their names, \
-                `\"*\"` being all others."
+                `\"*\"` being every other host."
             { default_means: "no limit but `concurrency`", metavar: "[HOST=]N",
-              flag_help: "most requests in flight to each host, or to HOST, or auto; can be repeated" }
+              flag_help: "most requests in flight to each host, or auto; can be repeated" }
         Rate "rate" OptionKind::Text =>
             "Most requests in a time, over all hosts: `\"100/s\"`, `\"6000/m\"`, `\"5000/h\"`, `\"1/10s\"`. Each \
                 attempt counts."
@@ -532,101 +541,103 @@ options! {
               flag_help: "most requests in a time, such as 100/s, 6000/m or 1/10s" }
         RatePerHost "rate_per_host" OptionKind::RatePerHost =>
             "The same for each host. A mapping such as `{\"api.example.com\": \"5/s\", \"*\": \"10/s\"}` limits hosts \
-                by their names, `\"*\"` being all others."
+                by their names, `\"*\"` being every other host."
             { default_means: "no limit", metavar: "[HOST=]N/TIME",
               flag_help: "the same for each host, or for HOST; can be repeated" }
         Burst "burst" OptionKind::Whole { range: 1..=u32::MAX as u64 } =>
             "Requests that may start at once after a pause, where a rate limits them."
             { default_means: "as many as the rate allows in 10 ms, and at least 1", metavar: "N" }
-        RateCost "rate_cost" OptionKind::Text =>
+        CostRate "cost_rate" OptionKind::Text =>
             "Most cost in a time, for servers that count something else than requests: `\"150000/m\"`. What a row \
-                costs is in `cost_column`, or is the size of its body (`cost_of`)."
+                costs is in `cost_column`, or is the size of its body (`cost_estimate`)."
             { default_means: "no limit", metavar: "N/TIME",
-              flag_help: "most cost in a time, such as 150000/m; each row needs a cost for it" }
+              flag_help: "most cost in a time, such as 150000/m; each row needs a cost for it", group: "costs" }
     ]
-    LimitByOption "What counts as one host." { group: "rates" } [
-        LimitBy "limit_by" OptionKind::Choice { choices: LimitBy::NAMES } =>
+    HostByOption "What counts as one host." { group: "limits" } [
+        HostBy "host_by" OptionKind::Choice { choices: HostBy::NAMES } =>
             "What counts as one host: a `name`, whatever the scheme and port; an `origin`, which is a scheme, a name \
                 and a port; or an `address`, whatever the names that lead there."
-            { default: DefaultValue::Text(LimitBy::NAMES[0]), metavar: "WHAT",
+            { default: DefaultValue::Text(HostBy::NAMES[0]), metavar: "WHAT",
               flag_help: "what counts as one host: name, origin or address" }
     ]
-    CostColumnOption "The column with the cost of a row." { group: "rates" } [
+    CostColumnOption "The column with the cost of a row." { group: "costs" } [
         CostColumn "cost_column" OptionKind::Text => "The input column with the cost of each row, a number."
             { metavar: "NAME" }
     ]
-    CostRuleOptions "The cost of rows without that column." { group: "rates" } [
-        CostFrom "cost_from" OptionKind::Text =>
-            "A selected column, of type `int64` or `float64`, that says what a row has cost in the end: what was \
-                estimated by `cost_column` or `cost_of` is corrected by it."
-            { metavar: "COLUMN", flag_help: "the selected column that says what a row has cost in the end" }
-        CostOf "cost_of" OptionKind::Choice { choices: RowCost::NAMES } =>
+    CostRuleOptions "The cost of rows without that column." { group: "costs" } [
+        CostFromResponse "cost_from_response" OptionKind::Text =>
+            "An extracted column, of type `int64` or `float64`, that says what a row has cost in the end: what was \
+                estimated by `cost_column` or `cost_estimate` is corrected by it."
+            { metavar: "COLUMN", flag_help: "the extracted column that says what a row has cost in the end" }
+        CostEstimate "cost_estimate" OptionKind::Choice { choices: RowCost::NAMES } =>
             "What a row costs, if the input doesn't say it: `body-bytes` is the size of the request body."
             { metavar: "WHAT", flag_help: "what a row costs: body-bytes, the size of its request body" }
     ]
     SettableRetryOptions "Retries; these can be set while a job runs." { group: "retries", settable: true } [
         Retries "retries" OptionKind::Whole { range: 0..=u16::MAX as u64 } =>
-            "How often a row is asked again in a run, after the first attempt. Methods that may do something twice, \
-                such as `POST`, are repeated only if the request can't have arrived, or the server says that it has \
-                done nothing; see `retry_unsafe` and `idempotency_key`."
-            { default: DefaultValue::Whole(DEFAULT_RETRIES as u64), metavar: "N" }
-        RetryDelayS "retry_delay_s" OptionKind::Seconds { or_zero: true } =>
+            "Retries of a row in a run, after the first attempt. Methods that may have an effect twice, such as \
+                `POST`, are retried only if the request can't have arrived, or the server says that it has not \
+                processed it; see `retry_non_idempotent` and `idempotency_key`."
+            { default: DefaultValue::Whole(DEFAULT_RETRIES as u64), metavar: "N",
+              flag_help: "most retries of a row, after the first attempt" }
+        RetryDelay "retry_delay" OptionKind::Seconds { or_zero: true } =>
             "Longest delay before the second attempt. It doubles with each further one; the actual delay is drawn \
                 evenly from zero up to it."
-            { default: DefaultValue::Seconds(DEFAULT_RETRY_DELAY), unit: "seconds", metavar: "SECONDS" }
-        RetryMaxDelayS "retry_max_delay_s" OptionKind::Seconds { or_zero: true } => "Where that doubling ends."
-            { default: DefaultValue::Seconds(DEFAULT_RETRY_MAX_DELAY), unit: "seconds", metavar: "SECONDS",
+            { default: DefaultValue::Seconds(DEFAULT_RETRY_DELAY), unit: "seconds", metavar: "TIME" }
+        RetryMaxDelay "retry_max_delay" OptionKind::Seconds { or_zero: true } => "Where that doubling ends."
+            { default: DefaultValue::Seconds(DEFAULT_RETRY_MAX_DELAY), unit: "seconds", metavar: "TIME",
               flag_help: "longest delay before any attempt" }
-        DeadlineS "deadline_s" OptionKind::Seconds { or_zero: false } =>
-            "Longest time for a row, from its first attempt to the end of its last one."
-            { default_means: "none", metavar: "SECONDS" }
-        MaxRetryAfterS "max_retry_after_s" OptionKind::Seconds { or_zero: true } =>
-            "Longest pause that a server may ask for, as with `Retry-After`. If one asks for more, the rows that wait \
-                for it fail as `host_down`."
-            { default: DefaultValue::Seconds(DEFAULT_MAX_RETRY_AFTER), unit: "seconds", metavar: "SECONDS" }
-        HostDownAfterS "host_down_after_s" OptionKind::Seconds { or_zero: false } =>
+        TotalTimeout "total_timeout" OptionKind::Seconds { or_zero: false } =>
+            "Timeout of a row over all attempts and the waits between them."
+            { default_means: "none", metavar: "TIME", group: "timeouts" }
+        MaxRetryAfter "max_retry_after" OptionKind::Seconds { or_zero: true } =>
+            "Longest pause that a server may request, as with `Retry-After`. If a server requests more, the rows that \
+                wait for it fail as `host_down`."
+            { default: DefaultValue::Seconds(DEFAULT_MAX_RETRY_AFTER), unit: "seconds", metavar: "TIME" }
+        HostDownAfter "host_down_after" OptionKind::Seconds { or_zero: false } =>
             "How long a host may send no response before its rows fail as `host_down`. A host that has never sent one \
                 has less time."
-            { default_means: "900, or 30 for a host that has never responded", metavar: "SECONDS" }
+            { default_means: "15m, or 30s for a host that has never responded", metavar: "TIME" }
     ]
-    SettableStopOptions "When a job stops itself; these can be set meanwhile." { group: "retries", settable: true } [
-        NetworkDownAfterS "network_down_after_s" OptionKind::Seconds { or_zero: false } =>
+    SettableStopOptions "When a job stops itself; these can be set meanwhile." { group: "stopping", settable: true } [
+        NetworkDownAfter "network_down_after" OptionKind::Seconds { or_zero: false } =>
             "How long the network may be down before the job stops, with its rows not done. Meanwhile the job is \
                 paused, and it continues by itself."
-            { default_means: "300, or 30 if no host has ever responded", metavar: "SECONDS" }
-        StopWhenFailed "stop_when_failed" OptionKind::Share =>
-            "Stop the job when so many rows have failed, such as `1000`, or such a share of the last 1,000, as \
-                `\"50%\"`; with `\"never\"`, whatever happens."
+            { default_means: "5m, or 30s if no host has ever responded", metavar: "TIME" }
+        MaxFailures "max_failures" OptionKind::Share =>
+            "Stop the job when more rows than this have failed, such as `1000`, or when at least this share of the last \
+                1,000 rows has failed, such as `\"50%\"`; with `\"never\"`, whatever happens."
             { default_means: "if the first 1,000 rows all fail with one kind of error, of at least 10 hosts or an \
-                  input of one host", metavar: "SHARE",
-              flag_help: "stop the job when such a share of rows has failed, as 50%, or so many, as 1000, or never" }
+                  input of one host", metavar: "N|SHARE",
+              flag_help: "stop the job when more rows have failed, as 1000, or a share of the last 1,000, as 50%; or never" }
     ]
     RetryableOptions "Which requests are retried." { group: "retries" } [
         RetryOn "retry_on" OptionKind::Failures =>
-            "Which failures are worth another attempt: kinds of errors, statuses and classes, as in \
-                `\"connect,timeout,429,5xx\"` or `[\"connect\", 429]`; `\"none\"` or `()`: no failure is. `timeout` \
-                includes `connect_timeout`."
+            "Which failures are retried: error kinds, statuses and classes, as in `\"connect,timeout,429,5xx\"` or \
+                `[\"connect\", 429]`; `\"none\"` or `()`: no failure is. With signs, as in `\"+protocol,-429\"`, \
+                the default list is changed. `timeout` includes `connect_timeout`."
             { default: DefaultValue::Text(DEFAULT_RETRY_ON), metavar: "FAILURES",
-              flag_help: "failures that are worth another attempt, or none" }
-        RetryUnsafe "retry_unsafe" OptionKind::Switch =>
-            "Also repeat requests that may have an effect twice, such as a `POST` that was not answered."
+              flag_help: "failures that are retried, as in 429,5xx; with signs a change of the default, as in +404,-429; or none" }
+        RetryNonIdempotent "retry_non_idempotent" OptionKind::Switch =>
+            "Also retry requests that may have an effect twice, such as a `POST` without a response."
         IdempotencyKey "idempotency_key" OptionKind::Switch =>
             "Send an `Idempotency-Key` with each row that has none: a UUID that stays the same over attempts and runs, \
-                by which a server can tell that it was asked before. Such rows are repeated whatever their method."
-            { flag_help: "send an Idempotency-Key with each row, the same for all attempts, and repeat any method" }
+                by which a server recognises a retry. Such rows are retried whatever their method."
+            { flag_help: "send an Idempotency-Key with each row, the same for all attempts, and retry any method" }
     ]
     PartOptions "The size of part files." { group: "output" } [
-        PartBytes "part_bytes" OptionKind::Size { range: 1..=MAX } =>
+        PartSize "part_size" OptionKind::Size { range: 1..=MAX } =>
             "Size at which a file of results is closed and the next one started."
-            { default: DefaultValue::Whole(DEFAULT_PART_BYTES), unit: "bytes", metavar: "SIZE",
+            { default: DefaultValue::Whole(DEFAULT_PART_SIZE), unit: "bytes", metavar: "SIZE",
               flag_help: "start a new file at this size" }
     ]
-    OnlyOption "Which failed rows are retried." { group: "what to retry" } [
+    OnlyOption "Which rows are retried." { group: "what to retry" } [
         Only "only" OptionKind::Kinds =>
-            "Kinds of errors, as in the column `error`, and statuses: `\"timeout,status:503\"` or `[\"timeout\", \
-                \"status:5xx\"]`. `timeout` includes `connect_timeout`."
-            { default_means: "all but `invalid_request`", metavar: "KINDS",
-              flag_help: "only failures of these kinds, such as timeout,status:503,status:5xx; can be repeated" }
+            "Error kinds, as in the column `error`, and statuses: `\"timeout,503\"` or `[\"timeout\", \"5xx\"]`. A status \
+                selects rows that succeeded with it as well, such as `404`; the new outcome replaces the old one. \
+                `timeout` includes `connect_timeout` and `total_timeout`."
+            { default_means: "failed rows, except `invalid_request`", metavar: "KINDS",
+              flag_help: "only rows with these error kinds and statuses, such as timeout,503,5xx; can be repeated" }
     ]
     Arguments "Options without a flag of their name." { group: "" } [
         Input "input" OptionKind::Text => "" Output "output" OptionKind::Text => ""

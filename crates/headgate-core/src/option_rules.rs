@@ -43,7 +43,7 @@ pub fn refuse(mistakes: Vec<Mistake>) -> Result<(), JobError> {
 /// Why the option can't have it.
 pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64, String> {
     let (OptionKind::Whole { range } | OptionKind::Size { range }) = &option.entry().kind else {
-        return Err(format!("is no whole number, as {shown} is"));
+        return Err(format!("must be a whole number, not {shown}"));
     };
     match u64::try_from(value) {
         Ok(number) if range.contains(&number) => return Ok(number),
@@ -56,7 +56,7 @@ pub fn whole(option: OptionName, value: i128, shown: impl Display) -> Result<u64
     };
     let hint = match option {
         OptionName::MaxRedirects => "; to follow none, use redirects none",
-        OptionName::MaxBodyBytes if value > 0 => ": a column holds no larger body",
+        OptionName::MaxBodySize if value > 0 => ": a column can't store a larger body",
         _ => "",
     };
     Err(format!("must be {bound}, not {shown}{hint}"))
@@ -75,6 +75,21 @@ pub fn seconds(option: OptionName, value: f64) -> Result<Duration, String> {
     let least = if may_be_zero { "0 seconds or more" } else { "more than 0 seconds" };
     let value = if value.is_nan() { "nan".to_owned() } else { value.to_string() };
     Err(format!("must be {least} and at most {MAX_SECONDS}, not {value}"))
+}
+
+/// The units of durations, in seconds.
+const UNITS: [(&str, f64); 6] = [("", 1.0), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+
+/// Parses a duration, `500ms`, `30s`, `5m`, `2h` or `1d`, into seconds; a bare number is seconds.
+///
+/// # Errors
+/// The text is no duration.
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches(|char: char| char.is_ascii_alphabetic());
+    let unit = &text.trim()[number.len()..];
+    let seconds = number.trim_end().parse::<f64>().ok().zip(UNITS.iter().find(|(name, _)| *name == unit));
+    let wrong = || format!("must be a duration such as 30s, 500ms or 5m, not '{text}'");
+    seconds.map(|(number, (_, seconds))| number * seconds).ok_or_else(wrong)
 }
 
 /// Returns whether a text is a token (RFC 9110 section 5.6.2), as methods and names of headers are.

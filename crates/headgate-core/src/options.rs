@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::boundary_salt::BoundarySalt;
-pub use crate::choices::{BodyCoding, Format, RedirectPolicy, SaveFormat, TlsMin};
+pub use crate::choices::{BodyEncoding, Format, IfExists, RedirectPolicy, SaveFormat, TlsMin};
 use crate::defaults::{
-    DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_GRACE, DEFAULT_HTTP2_STREAMS,
-    DEFAULT_MAX_BODY_BYTES, DEFAULT_MAX_PAGE_BYTES, DEFAULT_MAX_REDIRECTS, DEFAULT_PART_BYTES, DEFAULT_RESUME,
-    DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT, DEFAULT_WINDOW,
+    DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_HTTP2_STREAMS, DEFAULT_MAX_BODY_SIZE,
+    DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD, DEFAULT_SHUTDOWN_TIMEOUT,
+    DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
 };
 pub use crate::engine_options::{Dns, EngineOptions};
-use crate::limits::{Limits, Retrying, StopWhenFailed};
+use crate::limits::{Limits, MaxFailures, Retrying};
 use crate::message::OptionName;
 use crate::mock_transport::MockTransport;
 use crate::network_options::NetworkOptions;
@@ -77,7 +77,7 @@ pub struct SourceOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_columns: Option<Vec<String>>,
     /// The maximum number of rows to read.
-    pub head: Option<u64>,
+    pub max_rows: Option<u64>,
     /// The salt of the boundaries of its multipart forms.
     #[serde(skip)]
     pub boundary_salt: BoundarySalt,
@@ -87,7 +87,7 @@ pub struct SourceOptions {
     pub cost_column: Option<String>,
     /// The maximum decompressed size of a page of a Parquet file.
     #[serde(skip)]
-    pub max_page_bytes: u64,
+    pub max_page_size: u64,
 }
 
 impl SourceOptions {
@@ -145,10 +145,10 @@ impl Default for SourceOptions {
             checksum_column: None,
             keep: Vec::new(),
             kept_columns: None,
-            head: None,
+            max_rows: None,
             boundary_salt: BoundarySalt::default(),
             cost_column: None,
-            max_page_bytes: DEFAULT_MAX_PAGE_BYTES,
+            max_page_size: DEFAULT_MAX_PAGE_SIZE,
         }
     }
 }
@@ -158,16 +158,13 @@ impl Default for SourceOptions {
 pub struct SinkOptions {
     pub output: Output,
     pub format: Format,
-    pub part_bytes: u64,
-    /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_EVERY`], and longer in a run that takes
+    pub part_size: u64,
+    /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_INTERVAL`], and longer in a run that takes
     /// hours.
-    pub commit_every: Option<Duration>,
-    /// Replaces what an earlier job left in the output directory.
-    pub fresh: bool,
-    /// Continues an earlier run of the same job.
-    pub resume: bool,
+    pub commit_interval: Option<Duration>,
+    pub if_exists: IfExists,
     /// Continues with an input that has only grown since.
-    pub allow_grown: bool,
+    pub allow_append: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,16 +185,22 @@ impl Output {
     }
 }
 
+impl SinkOptions {
+    /// Returns whether the job replaces what an earlier one left in the output directory.
+    pub fn overwrites(&self) -> bool {
+        self.if_exists == IfExists::Overwrite
+    }
+}
+
 impl Default for SinkOptions {
     fn default() -> Self {
         Self {
             output: Output::Nowhere,
             format: Format::default(),
-            part_bytes: DEFAULT_PART_BYTES,
-            commit_every: None,
-            fresh: false,
-            resume: DEFAULT_RESUME,
-            allow_grown: false,
+            part_size: DEFAULT_PART_SIZE,
+            commit_interval: None,
+            if_exists: IfExists::default(),
+            allow_append: false,
         }
     }
 }
@@ -206,7 +209,7 @@ impl Default for SinkOptions {
 #[expect(clippy::struct_excessive_bools, reason = "options, each by itself")]
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestOptions {
-    /// `None`: a body makes a request a POST, others are GET.
+    /// `None`: a request with a body is a POST, and any other a GET.
     pub method: Option<String>,
     pub headers: Vec<(String, Secret<String>)>,
     /// The token of `authorization: Bearer`.
@@ -220,7 +223,7 @@ pub struct RequestOptions {
     pub credentials_for: Vec<String>,
     pub body: Option<Vec<u8>>,
     /// How bodies are compressed before they are sent; `None`: not at all.
-    pub compress_body: Option<BodyCoding>,
+    pub compress_body: Option<BodyEncoding>,
     pub user_agent: String,
     pub timeout: Duration,
     pub connect_timeout: Duration,
@@ -228,7 +231,7 @@ pub struct RequestOptions {
     pub first_byte_timeout: Option<Duration>,
     /// The time between two reads or writes of one exchange.
     pub idle_timeout: Option<Duration>,
-    pub max_body_bytes: u64,
+    pub max_body_size: u64,
     /// A longer body is truncated, and not refused.
     pub truncate_body: bool,
     /// What makes the result.
@@ -245,7 +248,7 @@ pub struct RequestOptions {
     pub key: Option<PathBuf>,
     pub tls_min: TlsMin,
     /// The server's name for TLS, instead of that in the URL.
-    pub sni: Option<String>,
+    pub tls_server_name: Option<String>,
     /// Never HTTP/2.
     pub http1_1: bool,
     /// HTTP/2 without negotiation, also without TLS.
@@ -285,16 +288,16 @@ pub struct ResponseOptions {
     pub max_redirects: u32,
     /// The redirects of a row are part of its result.
     pub keep_redirects: bool,
-    /// What servers set on the way is sent along with the next redirect.
-    pub cookies: bool,
-    /// Bytes to ask for, as the `range` header has them: `0-499,-500`.
+    /// Cookies that servers set in a redirect are sent along with the next one.
+    pub redirect_cookies: bool,
+    /// Bytes to request, as the `range` header has them: `0-499,-500`.
     pub range: Option<String>,
     /// Bodies are not read.
     pub no_body: bool,
-    /// Bodies are kept as they were sent, codings and all.
-    pub raw: bool,
+    /// Bodies are kept as they were sent, encodings and all.
+    pub decode: bool,
     /// Requests that a host's robots.txt disallows are not sent. A blocked row stays blocked when it is retried.
-    pub robots: bool,
+    pub obey_robots: bool,
 }
 
 impl Default for ResponseOptions {
@@ -303,11 +306,11 @@ impl Default for ResponseOptions {
             redirects: RedirectPolicy::default(),
             max_redirects: DEFAULT_MAX_REDIRECTS,
             keep_redirects: false,
-            cookies: false,
+            redirect_cookies: false,
             range: None,
             no_body: false,
-            raw: false,
-            robots: false,
+            decode: true,
+            obey_robots: false,
         }
     }
 }
@@ -333,15 +336,15 @@ mod max_redirects {
 #[serde(default)]
 pub struct SelectionOptions {
     /// Columns of the result: `name[:type]=$.path`, or `name[:type]=header:name`.
-    pub select: Vec<String>,
+    pub extract: Vec<String>,
     /// Names of columns without which a row fails.
     pub require: Vec<String>,
     /// Columns that the result omits.
-    pub omit: Vec<String>,
+    pub drop: Vec<String>,
     /// The selected column that says what a row has cost in the end; `None`: it costs what was estimated. It says how the
     /// work is done, and may change from run to run.
     #[serde(skip)]
-    pub cost_from: Option<String>,
+    pub cost_from_response: Option<String>,
 }
 
 impl RequestOptions {
@@ -374,7 +377,7 @@ impl Default for RequestOptions {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             first_byte_timeout: None,
             idle_timeout: None,
-            max_body_bytes: DEFAULT_MAX_BODY_BYTES,
+            max_body_size: DEFAULT_MAX_BODY_SIZE,
             truncate_body: false,
             response: ResponseOptions::default(),
             fail_on: DEFAULT_FAIL_ON.parse().expect("the default is a set of statuses"),
@@ -383,7 +386,7 @@ impl Default for RequestOptions {
             cert: None,
             key: None,
             tls_min: TlsMin::default(),
-            sni: None,
+            tls_server_name: None,
             http1_1: false,
             http2_prior_knowledge: false,
             http2_streams: DEFAULT_HTTP2_STREAMS,
@@ -407,12 +410,12 @@ pub struct RunOptions {
     /// The maximum number of attempts in flight, over all workers; at least 1.
     pub concurrency: usize,
     /// The longest time that requests in flight may take after a stop.
-    pub grace: Duration,
+    pub shutdown_timeout: Duration,
     /// The maximum number of rows between the oldest that is not done and the newest that was read; at least 1.
-    pub window: u64,
+    pub read_ahead: u64,
     pub limits: Limits,
     pub retrying: Retrying,
-    pub stop_when_failed: StopWhenFailed,
+    pub max_failures: MaxFailures,
     /// The options that were named for this run: they replace what was set of an earlier run meanwhile.
     pub named_options: Vec<OptionName>,
 }
@@ -422,7 +425,7 @@ impl RunOptions {
     #[must_use]
     pub fn without_retries(mut self) -> Self {
         self.retrying.retries = 0;
-        self.stop_when_failed = StopWhenFailed::Never;
+        self.max_failures = MaxFailures::Never;
         self
     }
 }
@@ -431,11 +434,11 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             concurrency: DEFAULT_CONCURRENCY,
-            grace: DEFAULT_GRACE,
-            window: DEFAULT_WINDOW,
+            shutdown_timeout: DEFAULT_SHUTDOWN_TIMEOUT,
+            read_ahead: DEFAULT_READ_AHEAD,
             limits: Limits::default(),
             retrying: Retrying::default(),
-            stop_when_failed: StopWhenFailed::default(),
+            max_failures: MaxFailures::default(),
             named_options: Vec::new(),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::limits::LimitBy;
+use crate::limits::HostBy;
 
 /// A host: scheme, hostname and port. What limits, pauses and connections belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,10 +51,10 @@ impl fmt::Display for Origin {
 
 impl Origin {
     /// Returns the key of the host in limits of each host; the address of a hostname is not known here.
-    pub fn key(&self, by: LimitBy) -> Box<str> {
+    pub fn key(&self, by: HostBy) -> Box<str> {
         match by {
-            LimitBy::Name | LimitBy::Address => self.name.to_string().into(),
-            LimitBy::Origin => self.to_string().into(),
+            HostBy::Name | HostBy::Address => self.name.to_string().into(),
+            HostBy::Origin => self.to_string().into(),
         }
     }
 

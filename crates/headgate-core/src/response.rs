@@ -22,7 +22,7 @@ pub struct Response {
     /// `body` is the beginning of a longer one.
     pub body_truncated: bool,
     /// As received, before decoding.
-    pub body_bytes: u64,
+    pub received_bytes: u64,
     /// The file that has the body in place of `body`.
     pub saved: Option<Box<Saved>>,
 }
@@ -37,7 +37,7 @@ pub struct ResponseRef<'a> {
     pub body: Option<&'a [u8]>,
     pub body_encoding: Option<&'a str>,
     pub body_truncated: bool,
-    pub body_bytes: u64,
+    pub received_bytes: u64,
     pub saved: Option<&'a Saved>,
 }
 
@@ -51,7 +51,7 @@ impl Response {
             body: self.body.as_ref().map(|body| &body.bytes[..]),
             body_encoding: self.body_encoding.as_deref(),
             body_truncated: self.body_truncated,
-            body_bytes: self.body_bytes,
+            received_bytes: self.received_bytes,
             saved: self.saved.as_deref(),
         }
     }
@@ -69,7 +69,7 @@ impl ResponseRef<'_> {
             body: self.body.map(|body| Body { bytes: body.to_vec(), ..Body::default() }),
             body_encoding: self.body_encoding.map(Box::from),
             body_truncated: self.body_truncated,
-            body_bytes: self.body_bytes,
+            received_bytes: self.received_bytes,
             saved: self.saved.cloned().map(Box::new),
         }
     }

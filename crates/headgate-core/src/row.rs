@@ -434,7 +434,7 @@ impl Outcome {
             ttfb_us: 1,
             body_encoding: None,
             body_truncated: false,
-            body_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
+            received_bytes: body.as_ref().map_or(0, |body| body.len() as u64),
             saved: None,
             body: body.map(|bytes| crate::response::Body { bytes, ..Default::default() }),
         };

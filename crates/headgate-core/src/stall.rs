@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(None, clock.observe(start.after(449 * MS)), "less than 250 ms after the beat of 200 ms");
         let expected = Stall { ended: start.monotonic + 450 * MS, monotonic: 250 * MS, total: 250 * MS };
         assert_eq!(Some(expected), clock.observe(start.after(450 * MS)));
-        assert_eq!(None, clock.observe(start.after(451 * MS)), "it is told once");
+        assert_eq!(None, clock.observe(start.after(451 * MS)), "it is reported once");
         clock.rest();
         assert_eq!((None, None), (clock.late_from(), clock.beat(start.after(3_600_000 * MS))));
         assert_eq!(StallFigures { count: 1, total: 250 * MS }, clock.figures());

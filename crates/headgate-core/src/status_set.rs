@@ -27,10 +27,18 @@ impl StatusSet {
         self.bits == [0; 16]
     }
 
-    fn insert(&mut self, codes: RangeInclusive<u16>) {
-        for code in codes {
-            self.bits[usize::from(code / 64)] |= 1 << (code % 64);
+    /// Adds the codes of a code or class, `503` or `5xx`, or removes them. Returns `None` if the text is neither.
+    pub fn set(&mut self, text: &str, is_included: bool) -> Option<()> {
+        for code in codes(text)? {
+            let (word, bit) = (&mut self.bits[usize::from(code / 64)], 1 << (code % 64));
+            *word = if is_included { *word | bit } else { *word & !bit };
         }
+        Some(())
+    }
+
+    /// Returns whether the set has a code that the other set lacks.
+    pub fn exceeds(&self, other: &Self) -> bool {
+        self.bits.iter().zip(other.bits).any(|(ours, others)| ours & !others != 0)
     }
 
     fn contains_all(&self, mut codes: RangeInclusive<u16>) -> bool {
@@ -67,9 +75,9 @@ impl FromStr for StatusSet {
             return Ok(set);
         }
         for part in text.split(',').map(str::trim) {
-            set.insert(codes(part).ok_or_else(|| {
+            set.set(part, true).ok_or_else(|| {
                 format!("'{part}' is not a status: write codes and classes, such as 429,5xx, or none")
-            })?);
+            })?;
         }
         Ok(set)
     }

@@ -9,7 +9,7 @@ use http::uri::PathAndQuery;
 use url::Url;
 
 use crate::authorization::basic;
-use crate::limits::LimitBy;
+use crate::limits::HostBy;
 use crate::origin::{HostName, Origin};
 use crate::origin_set::{OriginPattern, OriginSet};
 use crate::reason::Reason;
@@ -101,7 +101,7 @@ pub fn parse(text: &str) -> Result<Target, Reason> {
     };
     let name = match url.host() {
         Some(url::Host::Domain(name)) if name.len() > MAX_NAME_BYTES => {
-            return Err(format!("the host name is longer than {MAX_NAME_BYTES} bytes").into());
+            return Err(format!("the hostname is longer than {MAX_NAME_BYTES} bytes").into());
         }
         Some(url::Host::Domain(name)) => HostName::Domain(name.into()),
         Some(url::Host::Ipv4(address)) => HostName::V4(address),
@@ -163,30 +163,30 @@ pub fn is_public_suffix(domain: &str) -> bool {
     psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
 }
 
-/// Returns the key of a host that a user wrote, as [`LimitBy`] distinguishes hosts.
+/// Returns the key of a host that a user wrote, as [`HostBy`] distinguishes hosts.
 ///
 /// # Errors
 /// Returns a message for the user if the text is not such a host.
-pub fn host_key(text: &str, by: LimitBy) -> Result<Box<str>, String> {
+pub fn host_key(text: &str, by: HostBy) -> Result<Box<str>, String> {
     let key = match by {
         // Brackets belong to an address where a port may follow.
-        LimitBy::Name | LimitBy::Address => parse(&format!("http://{text}/"))
+        HostBy::Name | HostBy::Address => parse(&format!("http://{text}/"))
             .or_else(|_| parse(&format!("http://[{text}]/")))
             .ok()
             .filter(|target| target.path == "/" && target.origin.port == 80 && target.authorization.is_none())
-            .filter(|target| by == LimitBy::Name || !matches!(target.origin.name, HostName::Domain(_)))
+            .filter(|target| by == HostBy::Name || !matches!(target.origin.name, HostName::Domain(_)))
             .map(|target| target.origin.key(by)),
-        LimitBy::Origin => parse(text)
+        HostBy::Origin => parse(text)
             .ok()
             .filter(|target| target.path == "/" && target.authorization.is_none())
             .map(|target| target.origin.key(by)),
     };
     key.ok_or_else(|| match by {
-        LimitBy::Name => format!("'{text}' is not the name of a host, such as api.example.com"),
-        LimitBy::Origin => {
+        HostBy::Name => format!("'{text}' is not the name of a host, such as api.example.com"),
+        HostBy::Origin => {
             format!("'{text}' is not an origin, such as https://api.example.com or http://10.0.0.1:8080")
         }
-        LimitBy::Address => format!("'{text}' is not the address of a host, such as 192.0.2.1"),
+        HostBy::Address => format!("'{text}' is not the address of a host, such as 192.0.2.1"),
     })
 }
 
@@ -228,31 +228,31 @@ mod tests {
     #[test]
     fn a_host_has_the_key_by_which_limits_distinguish_hosts() {
         for (key, by, text) in [
-            ("api.example.com", LimitBy::Name, "API.example.com"),
-            ("xn--bcher-kva.example", LimitBy::Name, "bücher.example"),
-            ("10.0.0.1", LimitBy::Name, "10.0.0.1"),
-            ("::1", LimitBy::Name, "[::1]"),
-            ("::1", LimitBy::Address, "0:0::1"),
-            ("10.0.0.1", LimitBy::Address, "10.0.0.1"),
-            ("https://api.example.com", LimitBy::Origin, "https://API.example.com:443"),
-            ("http://[::1]:8080", LimitBy::Origin, "http://[::1]:8080/"),
+            ("api.example.com", HostBy::Name, "API.example.com"),
+            ("xn--bcher-kva.example", HostBy::Name, "bücher.example"),
+            ("10.0.0.1", HostBy::Name, "10.0.0.1"),
+            ("::1", HostBy::Name, "[::1]"),
+            ("::1", HostBy::Address, "0:0::1"),
+            ("10.0.0.1", HostBy::Address, "10.0.0.1"),
+            ("https://api.example.com", HostBy::Origin, "https://API.example.com:443"),
+            ("http://[::1]:8080", HostBy::Origin, "http://[::1]:8080/"),
         ] {
             assert_eq!(Ok(key), host_key(text, by).as_deref(), "{text}");
         }
         for (by, text) in [
-            (LimitBy::Name, ""),
-            (LimitBy::Name, "a b"),
-            (LimitBy::Name, "https://a"),
-            (LimitBy::Name, "a:8080"),
-            (LimitBy::Name, "a/b"),
-            (LimitBy::Name, "me@a"),
-            (LimitBy::Address, "api.example.com"),
-            (LimitBy::Origin, "api.example.com"),
-            (LimitBy::Origin, "https://a/b"),
+            (HostBy::Name, ""),
+            (HostBy::Name, "a b"),
+            (HostBy::Name, "https://a"),
+            (HostBy::Name, "a:8080"),
+            (HostBy::Name, "a/b"),
+            (HostBy::Name, "me@a"),
+            (HostBy::Address, "api.example.com"),
+            (HostBy::Origin, "api.example.com"),
+            (HostBy::Origin, "https://a/b"),
         ] {
             assert!(host_key(text, by).is_err(), "{text}");
         }
-        let refused = host_key("a:8080", LimitBy::Name);
+        let refused = host_key("a:8080", HostBy::Name);
         assert_eq!(Err("'a:8080' is not the name of a host, such as api.example.com".into()), refused);
     }
 
@@ -322,7 +322,7 @@ mod tests {
             ("not a URL: invalid port number", "http://example.com:99999/"),
             ("not a URL: empty host", "http:///"),
             ("port 0 can't be connected to", "http://example.com:0/"),
-            ("the host name is longer than 254 bytes", &format!("http://{}/", "a".repeat(255))),
+            ("the hostname is longer than 254 bytes", &format!("http://{}/", "a".repeat(255))),
         ] {
             assert_eq!(Err(reason.to_owned()), parse(text).map_err(|reason| reason.to_string()), "{text}");
         }

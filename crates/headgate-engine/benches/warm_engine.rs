@@ -19,7 +19,7 @@ use headgate_testserver::{Config, Server};
 const WARM_RUNS: usize = 200;
 /// One on an engine of its own for each of so many on the warm one, so that both meet the same machine.
 const WARM_FOR_EACH_COLD: usize = 10;
-const PATIENCE: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 
 struct OneRow(Option<String>);
 
@@ -61,13 +61,13 @@ fn run(engine: &Engine, url: &str, wanted: Instant) -> Result<Taken, JobError> {
     };
     let run = Run::start(engine, passage)?;
     let started = wanted.elapsed();
-    let ended = run.wait(PATIENCE).then(|| wanted.elapsed());
+    let ended = run.wait(MAX_WAIT).then(|| wanted.elapsed());
     let summary = run.summary();
     match (came.try_recv(), ended) {
-        (Ok(outcome), Some(ended)) if summary.answered == 1 => {
+        (Ok(outcome), Some(ended)) if summary.succeeded == 1 => {
             Ok(Taken { started, outcome: outcome.saturating_duration_since(wanted), ended })
         }
-        _ => Err(JobError::internal(format!("a run of one row has not answered it: {summary:?}"))),
+        _ => Err(JobError::internal(format!("a run of one row had no response: {summary:?}"))),
     }
 }
 

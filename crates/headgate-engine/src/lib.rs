@@ -38,7 +38,7 @@ pub mod testing {
     pub use super::preview::Preview;
     pub use super::queue::window::Window;
     pub use super::run::Passage;
-    pub use super::stats::bottleneck::BoundKind;
+    pub use super::stats::bottleneck::BottleneckKind;
     pub use super::stats::failures::FailureExample;
     pub use super::stats::report::JobFigures;
 }

@@ -64,7 +64,7 @@ impl Deadline {
     pub(crate) fn excusing(at: Instant, stalls: &Rc<Stalls>) -> Self {
         Self {
             at,
-            option: OptionName::TimeoutS,
+            option: OptionName::Timeout,
             limit: None,
             latest: None,
             stalls: stalls.clone(),
@@ -98,7 +98,7 @@ impl Deadline {
     pub fn due(&self) -> Limit {
         match (self.limit, self.latest) {
             (Some(limit), _) if limit.at < self.at() => limit,
-            (_, Some(latest)) if latest < self.at => Limit { at: latest, option: OptionName::DeadlineS },
+            (_, Some(latest)) if latest < self.at => Limit { at: latest, option: OptionName::TotalTimeout },
             _ => Limit { at: self.at, option: self.option },
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     /// Sets the deadline far enough ahead that an immediate poll comes before it, however busy the machine is.
     async fn set_and_poll(deadline: &mut Deadline, mut ahead: Duration) -> Instant {
         loop {
-            deadline.set(Instant::now() + ahead, OptionName::TimeoutS);
+            deadline.set(Instant::now() + ahead, OptionName::Timeout);
             if !poll_fn(|cx| Poll::Ready(deadline.poll_passed(cx))).await {
                 return deadline.at();
             }
@@ -228,12 +228,12 @@ mod tests {
         let mut deadline = Deadline::new(Instant::now());
         let far = set_and_poll(&mut deadline, Duration::from_mins(1)).await;
         let sooner = Instant::now() + Duration::from_millis(20);
-        deadline.set(sooner, OptionName::TimeoutS);
+        deadline.set(sooner, OptionName::Timeout);
         let woken = passed(&mut deadline).await;
         assert!((sooner..far).contains(&woken), "woken by the new deadline, not by the old one");
 
         let later = set_and_poll(&mut deadline, Duration::from_millis(30)).await + Duration::from_millis(30);
-        deadline.set(later, OptionName::TimeoutS);
+        deadline.set(later, OptionName::Timeout);
         assert!(passed(&mut deadline).await >= later);
     }
 
@@ -241,9 +241,9 @@ mod tests {
     async fn an_earlier_limit_applies_with_its_own_option_and_moves_with_excused_waits() {
         let mut deadline = Deadline::new(Instant::now());
         let far = Instant::now() + Duration::from_mins(1);
-        deadline.set(far, OptionName::DeadlineS);
-        assert_eq!(Limit { at: far, option: OptionName::DeadlineS }, deadline.due());
-        let sooner = Limit { at: Instant::now() + Duration::from_millis(20), option: OptionName::IdleTimeoutS };
+        deadline.set(far, OptionName::TotalTimeout);
+        assert_eq!(Limit { at: far, option: OptionName::TotalTimeout }, deadline.due());
+        let sooner = Limit { at: Instant::now() + Duration::from_millis(20), option: OptionName::IdleTimeout };
         deadline.expect(Some(sooner));
         assert!((sooner.at..far).contains(&passed(&mut deadline).await));
         assert_eq!(sooner, deadline.due());
@@ -252,7 +252,7 @@ mod tests {
         let due = Limit { at: sooner.at + Duration::from_mins(1), ..sooner };
         assert_eq!((due, far + Duration::from_mins(1)), (deadline.due(), deadline.at()));
         deadline.expect(Some(Limit { at: far + Duration::from_mins(2), ..sooner }));
-        assert_eq!(OptionName::DeadlineS, deadline.due().option);
+        assert_eq!(OptionName::TotalTimeout, deadline.due().option);
     }
 
     #[tokio::test]
@@ -267,8 +267,8 @@ mod tests {
         stalls.beat(before(6 * second));
         let mut deadline = Deadline::excusing(now.monotonic, &stalls);
         let set = before(7 * second).monotonic;
-        for (expected, latest) in [(OptionName::TimeoutS, None), (OptionName::DeadlineS, Some(set + 2 * second))] {
-            deadline.set(set + 3 * second, OptionName::TimeoutS);
+        for (expected, latest) in [(OptionName::Timeout, None), (OptionName::TotalTimeout, Some(set + 2 * second))] {
+            deadline.set(set + 3 * second, OptionName::Timeout);
             deadline.stalled_ns = 0;
             deadline.set_latest(latest);
             assert!(!deadline.has_passed(now.monotonic), "bytes that have arrived are read first");

@@ -5,7 +5,7 @@ use headgate_core::credentials::{credential_options_of, is_credential, unbound};
 use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
-use headgate_core::options::{BodyCoding, RequestOptions};
+use headgate_core::options::{BodyEncoding, RequestOptions};
 use headgate_core::origin::Origin;
 use headgate_core::origin_set::OriginSet;
 use headgate_core::row::Row;
@@ -41,7 +41,7 @@ pub struct Defaults {
     credentials_for: OriginSet,
     pub(super) body: SentBody,
     /// The content encoding of bodies of rows that don't have one.
-    pub(super) coding: Option<BodyCoding>,
+    pub(super) encoding: Option<BodyEncoding>,
     /// The salt of the rows' idempotency keys, if rows get keys.
     pub(super) keys: Option<KeySalt>,
 }
@@ -77,10 +77,10 @@ impl Defaults {
         if let Some(authorization) = authorization(options)? {
             headers.push(HeaderLine::new(AUTHORIZATION, authorization));
         }
-        let coding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
-        let body = SentBody::new(options.body.clone().unwrap_or_default().into(), coding);
+        let encoding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
+        let body = SentBody::new(options.body.clone().unwrap_or_default().into(), encoding);
         let secret_headers = options.secret_headers.clone();
-        Ok(Self { methods, headers, harmless, secret_headers, credentials_for, body, coding, keys: None })
+        Ok(Self { methods, headers, harmless, secret_headers, credentials_for, body, encoding, keys: None })
     }
 
     /// Returns whether a header is a credential by its name.
@@ -110,7 +110,7 @@ impl Defaults {
             secret_headers: Vec::new(),
             credentials_for: OriginSet::default(),
             body: SentBody::default(),
-            coding: None,
+            encoding: None,
             keys: None,
         }
     }

@@ -1,4 +1,4 @@
-//! A key for each row, by which a server can recognise a repeated request (draft-ietf-httpapi-idempotency-key-header).
+//! A key for each row, by which a server can recognise a retry (draft-ietf-httpapi-idempotency-key-header).
 //!
 //! The key of a row is a hash of its number and a salt of its job. So no key is stored, and it is the same for all attempts,
 //! also those of a later run. It has the form of a random UUID (version 4, RFC 9562 section 5.4), which services that check
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn the_key_of_a_row_is_a_random_uuid_and_always_the_same() {
         let salt: KeySalt = "000102030405060708090a0b0c0d0e0f".parse().expect("a salt");
-        // SHA-256 of the 16 bytes and eight zeros. If keys changed, servers would process repeated requests twice.
+        // SHA-256 of the 16 bytes and eight zeros. If keys changed, servers would process retries twice.
         assert_eq!("idempotency-key: 818638ad-150c-4042-a99f-4e43bfd0f1b4\r\n", line(salt, 0));
         let lines: HashSet<_> = (0..10_000).map(|row| line(salt, row)).collect();
         assert_eq!(10_000, lines.len());

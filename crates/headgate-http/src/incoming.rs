@@ -39,7 +39,7 @@ pub(crate) enum WantedBody {
 
 impl WantedBody {
     pub(crate) fn of(limits: &ResponseLimits) -> Self {
-        match limits.max_body_bytes {
+        match limits.max_body_size {
             _ if limits.no_body => Self::Nothing,
             bytes if limits.truncate_body => Self::FirstBytes(bytes),
             bytes => Self::AtMost(bytes),
@@ -153,7 +153,7 @@ impl IncomingBody {
         let reason = Reason::new("the body is larger than it may be");
         let failure =
             Failure::new(ErrorKind::BodyTooLarge, reason.with(format!("{bytes}, where {max} bytes are allowed")));
-        Err(failure.with_option(OptionName::MaxBodyBytes))
+        Err(failure.with_option(OptionName::MaxBodySize))
     }
 
     /// Reserves memory for the next bytes. While the budget is used up, nothing is read, so the server waits, too.
@@ -174,7 +174,7 @@ impl IncomingBody {
             self.taken += self.bytes.len() as u64;
             Box::pin(saving.write(&mut self.bytes, deadline)).await;
             if saving.has_failed() {
-                return Err(Failure::new(ErrorKind::Closed, "the body can't be written"));
+                return Err(Failure::new(ErrorKind::ConnectionClosed, "the body can't be written"));
             }
         }
         Ok(())
@@ -194,11 +194,11 @@ impl IncomingBody {
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Reply {
-        reply.body_bytes = self.received_bytes();
+        reply.received_bytes = self.received_bytes();
         let limits = context.limits;
         let Self { bytes, reservation, saving, is_cut, .. } = self;
         let mut body = Body { bytes, reservation };
-        let options = DecodeOptions { max_bytes: limits.max_body_bytes, truncates: limits.truncate_body, is_cut };
+        let options = DecodeOptions { max_bytes: limits.max_body_size, truncates: limits.truncate_body, is_cut };
         if let Some(saving) = saving {
             return match failure {
                 None => Box::pin(saving.finish(body, options, reply, limits, deadline)).await,

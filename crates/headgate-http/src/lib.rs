@@ -2,7 +2,7 @@
 
 #![warn(unreachable_pub)]
 
-mod body_coding;
+mod body_encoding;
 pub mod client;
 mod cookies;
 pub mod deadline;

@@ -63,7 +63,7 @@ pub fn lacks_capitals(name: &str) -> bool {
 /// Returns a message for the user if the method can't be sent.
 pub fn parse(text: &str) -> Result<Method, Reason> {
     match Method::from_bytes(text.as_bytes()) {
-        Ok(Method::CONNECT) => Err("CONNECT asks for a tunnel, which has no result".into()),
+        Ok(Method::CONNECT) => Err("CONNECT requests a tunnel, which has no result".into()),
         Ok(method) => Ok(method),
         Err(_) => Err(Reason::new("this is not an HTTP method").with(shown(text.as_bytes()))),
     }

@@ -398,7 +398,7 @@ mod tests {
         async fn open(&mut self, host: usize) -> Lease {
             let route = self.route(host);
             let permit = self.pool.permit();
-            let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS };
+            let by = ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::Timeout };
             let connector = Connector::default();
             let found = connector.find(&route.key, false, by.time).await.expect("it is an address");
             let connected = connector.connect(&route.key, &route.host, found, by).await;

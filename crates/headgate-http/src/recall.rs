@@ -1,4 +1,4 @@
-//! Asks other workers to close an idle connection of a host that has reached its connection limit over all workers.
+//! Has other workers close an idle connection of a host that has reached its connection limit over all workers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,7 @@ impl Recalls {
         Self { workers: std::iter::repeat_with(RecallQueue::default).take(workers).collect() }
     }
 
-    /// Asks all workers to close an idle connection of this route. This includes the worker of the caller, which may have one
+    /// Has all workers close an idle connection of this route. This includes the worker of the caller, which may have one
     /// by now.
     pub fn recall(&self, route: &RouteKey) {
         for worker in &self.workers {

@@ -51,12 +51,12 @@ struct Restriction {
 
 impl Redirects {
     pub fn new(options: &RequestOptions) -> Self {
-        let ResponseOptions { redirects, max_redirects, keep_redirects, cookies, .. } = &options.response;
+        let ResponseOptions { redirects, max_redirects, keep_redirects, redirect_cookies, .. } = &options.response;
         Self {
             policy: *redirects,
             max: *max_redirects,
             keep: *keep_redirects,
-            cookies: *cookies,
+            cookies: *redirect_cookies,
             has_body: options.body_bytes() > 0,
             restriction: None,
         }
@@ -128,8 +128,9 @@ impl Redirects {
         let location = location(headers)?;
         let invalid = |what: &str| invalid_location(Reason::new(what.to_owned()), location);
         let mut base = Url::parse(row.target()).map_err(|_| invalid("the redirect has no base"))?;
-        let mut url =
-            base.join(&text(location)).map_err(|error| invalid(&format!("the redirect leads to no URL: {error}")))?;
+        let mut url = base
+            .join(&text(location))
+            .map_err(|error| invalid(&format!("the redirect leads to an invalid URL: {error}")))?;
         if !is_http(&url) {
             return Err(invalid("the redirect leads to a URL that is neither http nor https"));
         }
@@ -138,7 +139,7 @@ impl Redirects {
             return Err(invalid(&format!("the redirect leads to a URL of more than {MAX_URL_BYTES} bytes")));
         }
         let to = target::parse(url.as_str())
-            .map_err(|reason| invalid(&format!("the redirect leads to no URL: {reason}")))?;
+            .map_err(|reason| invalid(&format!("the redirect leads to an invalid URL: {reason}")))?;
         let from = target::parse(row.target()).map_err(|reason| invalid_location(reason, location))?;
         let mut chain = row.chain().cloned().unwrap_or_default();
         chain.count += 1;
@@ -238,7 +239,7 @@ fn location(headers: &Headers) -> Result<&[u8], Failure> {
     match all.find(|other| *other != first) {
         None => Ok(first),
         Some(other) => {
-            let reason = Reason::new("the redirect leads to several places");
+            let reason = Reason::new("the redirect has several locations");
             Err(Failure::new(
                 ErrorKind::Protocol,
                 reason.with(format!("{} and {}", without_credentials(first), without_credentials(other))),

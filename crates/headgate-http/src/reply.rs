@@ -22,7 +22,7 @@ pub(crate) const PARTIAL_CONTENT: u16 = 206;
 #[derive(Debug, Clone)]
 pub struct ResponseLimits {
     /// The bound of the body, both as received and as decoded.
-    pub max_body_bytes: u64,
+    pub max_body_size: u64,
     /// A longer body is cut off instead of refused.
     pub truncate_body: bool,
     /// Bodies are not read.
@@ -40,10 +40,10 @@ impl ResponseLimits {
     /// Creates the limits of responses. `memory`: the budget of their bodies.
     pub fn new(request: &RequestOptions, memory: MemoryBudget) -> Self {
         Self {
-            max_body_bytes: request.max_body_bytes,
+            max_body_size: request.max_body_size,
             truncate_body: request.truncate_body,
             no_body: request.response.no_body,
-            raw: request.response.raw,
+            raw: !request.response.decode,
             timeouts: ResponseTimeouts::new(request),
             redirects: Redirects::new(request),
             memory,
@@ -66,7 +66,7 @@ pub struct Reply {
     /// `body` is the beginning of a longer body.
     pub truncated: bool,
     /// The length of the body as received, before decoding.
-    pub body_bytes: u64,
+    pub received_bytes: u64,
     /// The file that holds the body instead of `body`.
     pub saved: Option<claim::SaveResult>,
     /// Why the response is incomplete.
@@ -92,7 +92,7 @@ impl Reply {
             body: None,
             body_encoding: None,
             truncated: false,
-            body_bytes: 0,
+            received_bytes: 0,
             saved: None,
             failure: None,
             reusable: false,
@@ -113,7 +113,11 @@ pub struct NoReply {
 impl NoReply {
     /// Returns the value for a request that had no connection.
     pub fn unsent() -> Self {
-        Self { failure: Failure::new(ErrorKind::Closed, "the connection has gone"), unsent: true, silent: true }
+        Self {
+            failure: Failure::new(ErrorKind::ConnectionClosed, "the connection is closed"),
+            unsent: true,
+            silent: true,
+        }
     }
 
     /// Returns the failure of a request that isn't resent. It mentions that the connection was not new, if that may be the

@@ -233,10 +233,10 @@ impl Preparer {
         }
         let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
         let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
-        let coding = self.defaults.coding.filter(|_| !contains(&own, &CONTENT_ENCODING));
+        let encoding = self.defaults.encoding.filter(|_| !contains(&own, &CONTENT_ENCODING));
         let body = match own_body {
             _ if has_lost_body => SentBody::default(),
-            Some(body) => SentBody::of_row(body, coding, extra.and_then(|extra| extra.body_type.as_deref()))?,
+            Some(body) => SentBody::of_row(body, encoding, extra.and_then(|extra| extra.body_type.as_deref()))?,
             None => self.defaults.body.clone(),
         };
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();

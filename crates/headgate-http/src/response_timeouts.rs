@@ -48,8 +48,8 @@ impl ResponseTimeouts {
     /// Returns when an exchange in this phase, which last moved at `moved`, times out.
     pub fn limit(&self, phase: ExchangePhase, moved: Instant) -> Option<Limit> {
         let (time, option) = match (phase, self.first_byte) {
-            (ExchangePhase::Waiting, Some(time)) => (time, OptionName::FirstByteTimeoutS),
-            _ => (self.idle?, OptionName::IdleTimeoutS),
+            (ExchangePhase::Waiting, Some(time)) => (time, OptionName::FirstByteTimeout),
+            _ => (self.idle?, OptionName::IdleTimeout),
         };
         Some(Limit { at: moved + time, option })
     }
@@ -59,22 +59,28 @@ impl ResponseTimeouts {
 /// byte of a response had come; `has_head`: the head of the response had come.
 pub(crate) fn timed_out(option: OptionName, is_sending: bool, has_head: bool) -> Failure {
     let message = match option {
-        OptionName::FirstByteTimeoutS => "the first byte of an answer did not come in time",
-        OptionName::IdleTimeoutS if is_sending => "the server took nothing of the request for too long",
-        OptionName::IdleTimeoutS if has_head => "the body was not complete, and nothing came for too long",
-        OptionName::IdleTimeoutS => "nothing came from the server for too long",
-        OptionName::DeadlineS if has_head => "the body was not complete by the deadline of the row",
-        OptionName::DeadlineS => "no answer came by the deadline of the row",
+        OptionName::FirstByteTimeout => "the first byte of the response did not come in time",
+        OptionName::IdleTimeout if is_sending => "the server accepted no bytes of the request for too long",
+        OptionName::IdleTimeout if has_head => "the body was not complete, and the server sent nothing for too long",
+        OptionName::IdleTimeout => "the server sent nothing for too long",
+        OptionName::TotalTimeout if has_head => "the body was not complete when the total timeout passed",
+        OptionName::TotalTimeout => "no response came before the total timeout passed",
         _ if has_head => "the body was not complete in time",
-        _ => "no answer came in time",
+        _ => "no response came in time",
     };
-    Failure::new(ErrorKind::Timeout, message).with_option(option)
+    Failure::new(kind_of(option), message).with_option(option)
 }
 
 /// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
 /// `option`.
 pub(crate) fn piece_timed_out(option: OptionName) -> Failure {
-    Failure::new(ErrorKind::Timeout, "the body was not complete, and nothing came for too long").with_option(option)
+    Failure::new(kind_of(option), "the body was not complete, and the server sent nothing for too long")
+        .with_option(option)
+}
+
+/// Returns the error kind of an exchange that timed out by `option`.
+fn kind_of(option: OptionName) -> ErrorKind {
+    if option == OptionName::TotalTimeout { ErrorKind::TotalTimeout } else { ErrorKind::Timeout }
 }
 
 #[cfg(test)]
@@ -95,7 +101,7 @@ mod tests {
             let limits = [ExchangePhase::Sending, ExchangePhase::Waiting, ExchangePhase::Receiving].map(|phase| {
                 let limit = timeouts.limit(phase, moved)?;
                 let is_first_byte = phase == ExchangePhase::Waiting && first_byte.is_some();
-                let option = if is_first_byte { OptionName::FirstByteTimeoutS } else { OptionName::IdleTimeoutS };
+                let option = if is_first_byte { OptionName::FirstByteTimeout } else { OptionName::IdleTimeout };
                 assert_eq!(option, limit.option);
                 Some((limit.at - moved).as_secs())
             });

@@ -59,15 +59,15 @@ impl RobotsFile {
         let reason = unreadable(failure.to_string());
         Self::Unreadable(match failure.kind {
             Kind::TooManyRedirects | Kind::RedirectLoop => return Self::Rules(RobotsRules::default()),
-            Kind::Resolve
+            Kind::Dns
             | Kind::Connect
             | Kind::Tls
             | Kind::ConnectTimeout
             | Kind::Timeout
-            | Kind::Closed
+            | Kind::ConnectionClosed
             | Kind::HostDown
             | Kind::Proxy => {
-                // The request for the file counts for the host's health. Its rows were not sent, so they don't.
+                // The request for the file counts as evidence about the host. Its rows were not sent, so they don't.
                 Failure { option: failure.option, ..Failure::new(failure.kind, reason) }.lasting().of_ours()
             }
             _ => blocked(reason),
@@ -102,7 +102,7 @@ fn unreadable(why: String) -> Reason {
 }
 
 fn blocked(reason: Reason) -> Failure {
-    Failure::new(ErrorKind::BlockedByRobots, reason).with_option(OptionName::Robots).lasting()
+    Failure::new(ErrorKind::BlockedByRobots, reason).with_option(OptionName::ObeyRobots).lasting()
 }
 
 /// The robots.txt of an origin, once it was fetched.
@@ -190,7 +190,7 @@ mod tests {
         let rules = b"User-agent: *\nDisallow: /\n\nUser-agent: HeadGate\nDisallow: /private\nAllow: /private/open\n";
         let disallowed = Some("blocked_by_robots: robots.txt disallows it".to_owned());
         let unreadable = |kind: &str, why: &str| Some(format!("{kind}: robots.txt can't be read ({why})"));
-        let timeout = Failure::new(ErrorKind::Timeout, "no answer came in time");
+        let timeout = Failure::new(ErrorKind::Timeout, "no response came in time");
         let redirects = Failure::new(ErrorKind::TooManyRedirects, "there were more than 5 redirects");
         for (expected, file, path) in [
             (None, RobotsFile::of_response(200, rules, "headgate"), "/x"),
@@ -217,7 +217,7 @@ mod tests {
             ),
             (None, RobotsFile::of_response(200, b"User-agent: headgate2/0.1\nDisallow: /v\n", "other"), "/v"),
             (unreadable("blocked_by_robots", "status 503"), RobotsFile::of_response(503, b"", "headgate"), "/x"),
-            (unreadable("timeout", "timeout: no answer came in time"), RobotsFile::of_failure(&timeout), "/x"),
+            (unreadable("timeout", "timeout: no response came in time"), RobotsFile::of_failure(&timeout), "/x"),
             (
                 unreadable("blocked_by_robots", "protocol: no HTTP"),
                 RobotsFile::of_failure(&Failure::new(ErrorKind::Protocol, "no HTTP")),

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headgate_core::options::BodyCoding;
+use headgate_core::options::BodyEncoding;
 use headgate_core::reason::{Reason, shown};
 use headgate_core::row::{BodyPiece, RowBody};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Method};
 
-use crate::body_coding;
+use crate::body_encoding;
 use crate::header_lines::HeaderLine;
 use crate::upload;
 
@@ -38,7 +38,7 @@ pub(crate) struct SentBody {
     pub bytes: Bytes,
     /// The body instead of `bytes`, if it has files.
     pub files: Option<Arc<[BodyPiece]>>,
-    pub coding: Option<BodyCoding>,
+    pub encoding: Option<BodyEncoding>,
     media_type: MediaType,
 }
 
@@ -57,14 +57,14 @@ impl Default for MediaType {
 }
 
 impl SentBody {
-    /// Returns the body, compressed if there is a `coding`.
-    pub(crate) fn new(bytes: Bytes, coding: Option<BodyCoding>) -> Self {
+    /// Returns the body, compressed if there is an `encoding`.
+    pub(crate) fn new(bytes: Bytes, encoding: Option<BodyEncoding>) -> Self {
         let media_type = MediaType::Guessed(guessed_type(&bytes));
-        match coding.filter(|_| !bytes.is_empty()) {
-            None => Self { bytes, files: None, coding: None, media_type },
-            Some(coding) => {
-                let bytes = body_coding::compressed(&bytes, coding).into();
-                Self { bytes, files: None, coding: Some(coding), media_type }
+        match encoding.filter(|_| !bytes.is_empty()) {
+            None => Self { bytes, files: None, encoding: None, media_type },
+            Some(encoding) => {
+                let bytes = body_encoding::compressed(&bytes, encoding).into();
+                Self { bytes, files: None, encoding: Some(encoding), media_type }
             }
         }
     }
@@ -73,12 +73,16 @@ impl SentBody {
     ///
     /// # Errors
     /// Returns a message for the user if the body or its type can't be sent.
-    pub(crate) fn of_row(body: RowBody, coding: Option<BodyCoding>, media_type: Option<&str>) -> Result<Self, Reason> {
+    pub(crate) fn of_row(
+        body: RowBody,
+        encoding: Option<BodyEncoding>,
+        media_type: Option<&str>,
+    ) -> Result<Self, Reason> {
         let body = match body {
-            RowBody::Bytes(bytes) => Self::new(bytes, coding),
+            RowBody::Bytes(bytes) => Self::new(bytes, encoding),
             RowBody::Pieces(pieces) => match upload::join(&pieces) {
-                Some(bytes) => Self::new(bytes, coding),
-                None if coding.is_some() => return Err("a body with files can't be compressed".into()),
+                Some(bytes) => Self::new(bytes, encoding),
+                None if encoding.is_some() => return Err("a body with files can't be compressed".into()),
                 None => Self { files: Some(pieces), ..Self::default() },
             },
         };
@@ -100,10 +104,10 @@ impl SentBody {
             MediaType::Given(given) => Some(given.clone()),
             MediaType::Guessed(guessed) => (*method == Method::POST).then(|| HeaderValue::from_static(guessed)),
         };
-        let coding = self.coding.map(|coding| HeaderValue::from_static(coding.name()));
-        let [media_type, coding] = [(CONTENT_TYPE, media_type), (CONTENT_ENCODING, coding)]
+        let encoding = self.encoding.map(|encoding| HeaderValue::from_static(encoding.name()));
+        let [media_type, encoding] = [(CONTENT_TYPE, media_type), (CONTENT_ENCODING, encoding)]
             .map(|(name, value)| value.map(|value| HeaderLine::new(name, value)));
-        media_type.into_iter().chain(coding)
+        media_type.into_iter().chain(encoding)
     }
 }
 

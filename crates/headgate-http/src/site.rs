@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
 use headgate_core::schedule::hosts::{Host, HostTable};
@@ -54,7 +54,7 @@ pub struct SiteMaker {
     /// The transport configurations of the run.
     pub transports: Transports,
     /// How limits distinguish hosts.
-    pub limit_by: LimitBy,
+    pub host_by: HostBy,
     /// The number of workers of the run.
     pub workers: usize,
 }
@@ -68,7 +68,7 @@ impl SiteMaker {
             pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
             hosts: Arc::new(Mutex::new(HostTable::new(1))),
             transports: TransportConfig::for_tests().into(),
-            limit_by: LimitBy::default(),
+            host_by: HostBy::default(),
             workers: SITES_OF_RUN / SITES_OF_WORKER.0,
         }
     }
@@ -144,7 +144,7 @@ impl Sites {
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
         let (headers, gets_credentials) = headers(&origin);
-        let limit_key = origin.key(self.maker.limit_by);
+        let limit_key = origin.key(self.maker.host_by);
         let site = Rc::new(Site {
             prefix: prefix.clone(),
             route: self.maker.route(origin),
@@ -166,7 +166,7 @@ impl Sites {
             return self.last.as_ref().map(|site| Cow::Borrowed(&*site.limit_key));
         }
         let Target { origin, .. } = target::parse(url).ok()?;
-        Some(Cow::Owned(origin.key(self.maker.limit_by).into()))
+        Some(Cow::Owned(origin.key(self.maker.host_by).into()))
     }
 
     /// Returns the host of a URL; `None`: the text is not a URL that can be fetched.

@@ -90,10 +90,10 @@ impl BatchFlow {
         })
     }
 
-    /// Advances the call for at most `timeout_s`. Returns a batch of results if one is complete, whether the call has ended,
+    /// Advances the call for at most `timeout`. Returns a batch of results if one is complete, whether the call has ended,
     /// and whether it needs more input.
-    fn step(&self, py: Python<'_>, timeout_s: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
-        let until = Instant::now() + Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+    fn step(&self, py: Python<'_>, timeout: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
+        let until = Instant::now() + Duration::try_from_secs_f64(timeout).unwrap_or_default();
         match self.with(py, |flow| flow.step(until))? {
             Step::Batch(records) => Ok((Some(RowBatch::of(records)), false, false)),
             Step::Ended => Ok((None, true, false)),

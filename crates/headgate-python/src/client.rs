@@ -28,7 +28,7 @@ pub struct Client {
     open: ForkSafe<Open>,
     /// The memory budget of all responses together.
     #[pyo3(get)]
-    max_memory_bytes: u64,
+    max_memory: u64,
 }
 
 /// The run of a client. Dropping it ends requests in flight.
@@ -56,13 +56,13 @@ impl Client {
         let engine = EngineOptions { threads: Some(threads), ..options.engine.clone() };
         let run = py.detach(|| {
             // The caller gets bodies, even if the options omit them from tables.
-            options.selection.omit.clear();
+            options.selection.drop.clear();
             let columns = ResultColumns::new(&options.source, &options.selection, Fields::empty())?;
             let engine = Engine::start(&engine)?;
-            Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory_bytes()))
+            Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory()))
         });
-        let (run, max_memory_bytes) = run.map_err(|error| to_python(py, &error))?;
-        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run) }), max_memory_bytes })
+        let (run, max_memory) = run.map_err(|error| to_python(py, &error))?;
+        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run) }), max_memory })
     }
 
     /// Sends a request, and waits for its outcome. An exception during the wait, such as Ctrl-C, cancels the request.

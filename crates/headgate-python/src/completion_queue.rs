@@ -30,7 +30,7 @@ struct NativeRequest {
     headers: Vec<(String, Vec<u8>)>,
     body: Option<Vec<u8>>,
     body_type: Option<String>,
-    timeout_s: Option<f64>,
+    timeout: Option<f64>,
     redirects: Option<String>,
     cost: Option<u64>,
     defect: Option<String>,
@@ -46,9 +46,9 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         if object.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, object.extract::<String>()?)));
         }
-        let NativeRequest { url, method, headers, body, body_type, timeout_s, redirects, cost, defect } =
+        let NativeRequest { url, method, headers, body, body_type, timeout, redirects, cost, defect } =
             object.extract()?;
-        let timeout = timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| name.parse()).transpose();
         let redirects = redirects
             .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
@@ -171,16 +171,16 @@ impl CompletionQueue {
         })
     }
 
-    /// Waits for outcomes or a wake-up, for at most `timeout_s`; Ctrl-C ends the wait. Returns outcomes with the numbers of
+    /// Waits for outcomes or a wake-up, for at most `timeout`; Ctrl-C ends the wait. Returns outcomes with the numbers of
     /// their requests, and the bytes of their bodies.
     fn wait_outcomes(
         &self,
         py: Python<'_>,
         max_count: usize,
-        timeout_s: f64,
+        timeout: f64,
     ) -> PyResult<(Vec<(u64, NativeOutcome)>, usize)> {
         let Some(submission) = self.0.get() else { return Ok((Vec::new(), 0)) };
-        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+        let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
         let (arrived, bytes) = submission.wait(py, max_count, timeout)?;
         Ok((arrived.into_iter().map(numbered).collect(), bytes))
     }

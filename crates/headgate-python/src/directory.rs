@@ -37,7 +37,7 @@ pub(crate) fn job_set(
     let change = SettingsChange { paused, set: settings };
     let reply = py.detach(|| set::send(&output, &change, TIMEOUT));
     Ok(match reply.map_err(|error| to_python(py, &error))? {
-        ChangeResult::Applied => ("taken", None),
+        ChangeResult::Applied => ("applied", None),
         ChangeResult::Refused(why) => ("refused", Some(why)),
         ChangeResult::NextRun => ("next run", None),
         ChangeResult::NotYet => ("not yet", None),

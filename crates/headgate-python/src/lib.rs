@@ -45,7 +45,9 @@ mod _headgate {
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
-    use super::options::{mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read};
+    use super::options::{
+        mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read, parse_seconds,
+    };
     #[pymodule_export]
     use super::outcome::NativeOutcome;
     #[pymodule_export]

@@ -8,7 +8,7 @@ use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use headgate_core::error::{ErrorKind, Failure};
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -69,7 +69,7 @@ impl ConnectMock for MockConnector {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the mock has ended").lasting());
         };
         let verdict = Arc::<Verdict>::default();
-        let origin = host.key(LimitBy::Origin).into();
+        let origin = host.key(HostBy::Origin).into();
         // Drops connections that the client closed before the caller accepted them.
         waiting.retain(|connection| connection.verdict.upgrade().is_some());
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict: Arc::downgrade(&verdict) });

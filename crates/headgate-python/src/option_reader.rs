@@ -105,7 +105,7 @@ impl FromOption for bool {
 impl FromOption for String {
     fn from_option(value: &Bound<'_, PyAny>) -> Result<Self, String> {
         let text = value.cast::<PyString>().map_err(|_| format!("must be text, not {}", kind_of(value)))?;
-        let text = text.to_cow().map_err(|_| "holds a lone surrogate, which UTF-8 can't encode")?;
+        let text = text.to_cow().map_err(|_| "contains a lone surrogate, which UTF-8 can't encode")?;
         Ok(text.into_owned())
     }
 }

@@ -5,16 +5,17 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use headgate_core::limits::{CostOptions, LimitBy, NetworkDownAfter, PerHost, Retrying, RowCost, StopWhenFailed};
+use headgate_core::limits::{CostOptions, HostBy, MaxFailures, NetworkDownAfter, PerHost, Retrying, RowCost};
 use headgate_core::live::{Settings, mistakes_in};
 use headgate_core::message::OptionName;
 use headgate_core::network_options::{NetworkOptions, parse_net};
 use headgate_core::option_entries::SECTIONS;
-use headgate_core::option_rules::{Mistake, refuse};
+use headgate_core::option_rules::{self, Mistake, refuse};
 use headgate_core::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
 use headgate_core::secret::Secret;
 use headgate_core::target::{host_key, origin_pattern};
 use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output, mistakes_of_retry};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use serde_json::json;
@@ -74,6 +75,12 @@ pub(crate) fn option_entries(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     to_objects(py, &json!([SECTIONS, entries]))
 }
 
+/// Parses a duration such as `30s`, `500ms` or `5m` into seconds; a bare number is seconds.
+#[pyfunction]
+pub(crate) fn parse_seconds(text: &str) -> PyResult<f64> {
+    option_rules::parse_seconds(text).map_err(PyValueError::new_err)
+}
+
 /// Returns the engine's options as text. A test checks with it that the engine reads every option, and that the defaults of
 /// Python and of the engine are equal.
 #[pyfunction]
@@ -102,9 +109,9 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::IfModifiedSinceColumn, &mut source.if_modified_since_column);
     reader.read(OptionName::SaveTo, &mut source.save_to);
     reader.read(OptionName::ChecksumColumn, &mut source.checksum_column);
-    reader.read_list(OptionName::Select, &mut selection.select);
+    reader.read_list(OptionName::Extract, &mut selection.extract);
     reader.read_list(OptionName::Require, &mut selection.require);
-    reader.read_list(OptionName::Omit, &mut selection.omit);
+    reader.read_list(OptionName::Drop, &mut selection.drop);
     reader.read_text(OptionName::SaveFormat, &mut source.save_format);
     reader.read(OptionName::UrlColumn, &mut source.url_column);
     reader.read(OptionName::MethodColumn, &mut source.method_column);
@@ -113,28 +120,27 @@ fn read_fetch(options: &Bound<'_, PyAny>) -> (JobOptions, Vec<Mistake>) {
     reader.read(OptionName::UrlOnly, &mut source.url_only);
     reader.read(OptionName::UploadRoot, &mut source.upload_root);
     reader.read_list(OptionName::Keep, &mut source.keep);
-    reader.read_whole_or_none(OptionName::Head, &mut source.head);
+    reader.read_whole_or_none(OptionName::MaxRows, &mut source.max_rows);
     reader.read_as(OptionName::Output, &mut sink.output, |path| Ok(output(path)));
     sink.format = sink.output.default_format();
     let default_format = sink.format;
     reader.read_as(OptionName::Format, &mut sink.format, |name: Option<String>| {
         name.map_or(Ok(default_format), |name| name.parse())
     });
-    reader.read(OptionName::Fresh, &mut sink.fresh);
-    reader.read(OptionName::Resume, &mut sink.resume);
-    reader.read(OptionName::AllowGrown, &mut sink.allow_grown);
-    reader.read_seconds_or_none(OptionName::CommitEveryS, &mut sink.commit_every);
+    reader.read_text(OptionName::IfExists, &mut sink.if_exists);
+    reader.read(OptionName::AllowAppend, &mut sink.allow_append);
+    reader.read_seconds_or_none(OptionName::CommitInterval, &mut sink.commit_interval);
     reader.read(OptionName::Method, &mut request.method);
     reader.read(OptionName::UserAgent, &mut request.user_agent);
     reader.read_text(OptionName::FailOn, &mut request.fail_on);
     reader.read_text(OptionName::Redirects, &mut request.response.redirects);
     reader.read_whole(OptionName::MaxRedirects, &mut request.response.max_redirects);
     reader.read(OptionName::KeepRedirects, &mut request.response.keep_redirects);
-    reader.read(OptionName::Cookies, &mut request.response.cookies);
+    reader.read(OptionName::RedirectCookies, &mut request.response.redirect_cookies);
     reader.read(OptionName::Range, &mut request.response.range);
     reader.read(OptionName::NoBody, &mut request.response.no_body);
-    reader.read(OptionName::Raw, &mut request.response.raw);
-    reader.read_whole(OptionName::Window, &mut run.window);
+    reader.read(OptionName::Decode, &mut request.response.decode);
+    reader.read_whole(OptionName::ReadAhead, &mut run.read_ahead);
     let needs_output = reader.attribute("needs_output").map(|needs_output| needs_output.extract().unwrap_or(true));
     let of_input_and_output =
         needs_output.map(|needs_output| mistakes_of_input_and_output(&job, needs_output)).unwrap_or_default();
@@ -181,8 +187,8 @@ impl OptionReader<'_, '_> {
     fn read_work(&self, job: &mut JobOptions) {
         let JobOptions { source, sink, request, selection, run, engine } = job;
         self.read(OptionName::CostColumn, &mut source.cost_column);
-        self.read_whole(OptionName::MaxPageBytes, &mut source.max_page_bytes);
-        self.read(OptionName::CostFrom, &mut selection.cost_from);
+        self.read_whole(OptionName::MaxPageSize, &mut source.max_page_size);
+        self.read(OptionName::CostFromResponse, &mut selection.cost_from_response);
         self.read_headers(OptionName::HeaderTemplates, &mut source.templates.headers);
         self.read(OptionName::Json, &mut source.templates.json);
         self.read_list(OptionName::DataUrlencode, &mut source.templates.data_urlencode);
@@ -190,14 +196,14 @@ impl OptionReader<'_, '_> {
         self.read_whole(OptionName::Concurrency, &mut run.concurrency);
         self.read_whole_or_none(OptionName::Threads, &mut engine.threads);
         self.read_whole_or_none(OptionName::MaxIdleConnections, &mut engine.max_idle_connections);
-        self.read_as(OptionName::Dns, &mut engine.dns, |dns: Option<String>| {
+        self.read_as(OptionName::DnsServer, &mut engine.dns, |dns: Option<String>| {
             dns.map_or(Ok(Dns::Configured), |dns| dns.parse())
         });
-        self.read_seconds(OptionName::GraceS, &mut run.grace);
+        self.read_seconds(OptionName::ShutdownTimeout, &mut run.shutdown_timeout);
         self.read_limits(run);
         self.read_given(&mut run.named_options);
-        self.read_seconds(OptionName::TimeoutS, &mut request.timeout);
-        self.read_seconds(OptionName::ConnectTimeoutS, &mut request.connect_timeout);
+        self.read_seconds(OptionName::Timeout, &mut request.timeout);
+        self.read_seconds(OptionName::ConnectTimeout, &mut request.connect_timeout);
         self.read_headers(OptionName::Headers, &mut request.headers);
         self.read_as(OptionName::Bearer, &mut request.bearer, |token: Option<String>| Ok(token.map(Secret::from)));
         self.read_as(OptionName::User, &mut request.user, |user: Option<Vec<u8>>| Ok(user.map(Secret::from)));
@@ -206,17 +212,17 @@ impl OptionReader<'_, '_> {
             origins.into_iter().map(|origin| origin_pattern(&origin).map(|_| origin)).collect()
         });
         self.read(OptionName::Data, &mut request.body);
-        self.read_whole(OptionName::MaxBodyBytes, &mut request.max_body_bytes);
-        self.read_whole_or_none(OptionName::MaxMemoryBytes, &mut engine.max_memory_bytes);
-        self.read_seconds_or_none(OptionName::FirstByteTimeoutS, &mut request.first_byte_timeout);
-        self.read_seconds_or_none(OptionName::IdleTimeoutS, &mut request.idle_timeout);
+        self.read_whole(OptionName::MaxBodySize, &mut request.max_body_size);
+        self.read_whole_or_none(OptionName::MaxMemory, &mut engine.max_memory);
+        self.read_seconds_or_none(OptionName::FirstByteTimeout, &mut request.first_byte_timeout);
+        self.read_seconds_or_none(OptionName::IdleTimeout, &mut request.idle_timeout);
         self.read(OptionName::TruncateBody, &mut request.truncate_body);
-        self.read(OptionName::Robots, &mut request.response.robots);
+        self.read(OptionName::ObeyRobots, &mut request.response.obey_robots);
         self.read_as(OptionName::CompressBody, &mut request.compress_body, |name: Option<String>| {
             name.map(|name| name.parse()).transpose()
         });
         self.read_connections(request);
-        self.read_whole(OptionName::PartBytes, &mut sink.part_bytes);
+        self.read_whole(OptionName::PartSize, &mut sink.part_size);
     }
 
     /// Reads the options of connections.
@@ -226,7 +232,7 @@ impl OptionReader<'_, '_> {
         self.read(OptionName::Cert, &mut request.cert);
         self.read(OptionName::Key, &mut request.key);
         self.read_text(OptionName::TlsMin, &mut request.tls_min);
-        self.read(OptionName::Sni, &mut request.sni);
+        self.read(OptionName::TlsServerName, &mut request.tls_server_name);
         self.read(OptionName::Http11, &mut request.http1_1);
         self.read(OptionName::Http2PriorKnowledge, &mut request.http2_prior_knowledge);
         self.read_whole(OptionName::Http2Streams, &mut request.http2_streams);
@@ -256,21 +262,21 @@ impl OptionReader<'_, '_> {
     }
 
     fn read_limits(&self, run: &mut RunOptions) {
-        let limit_by = &mut run.limits.limit_by;
-        self.read_text(OptionName::LimitBy, limit_by);
-        let by = *limit_by;
+        let host_by = &mut run.limits.host_by;
+        self.read_text(OptionName::HostBy, host_by);
+        let by = *host_by;
         self.read_parsed(OptionName::Rate, &mut run.limits.rate);
         self.read_positive(OptionName::Burst, &mut run.limits.burst);
         self.read_per_host(OptionName::RatePerHost, &mut run.limits.rate_per_host, by);
         self.read_per_host(OptionName::ConcurrencyPerHost, &mut run.limits.concurrency_per_host, by);
         self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
         let (mut cost, before) = (CostOptions::default(), self.count());
-        self.read_parsed(OptionName::RateCost, &mut cost.rate);
+        self.read_parsed(OptionName::CostRate, &mut cost.rate);
         self.read(OptionName::CostColumn, &mut cost.column);
-        self.read_as(OptionName::CostOf, &mut cost.of_body, |name: Option<String>| {
+        self.read_as(OptionName::CostEstimate, &mut cost.of_body, |name: Option<String>| {
             name.map_or(Ok(false), |name| name.parse().map(|RowCost::BodyBytes| true))
         });
-        self.read_as(OptionName::CostFrom, &mut cost.is_found, |column: Option<String>| Ok(column.is_some()));
+        self.read_as(OptionName::CostFromResponse, &mut cost.is_found, |column: Option<String>| Ok(column.is_some()));
         if self.count() == before {
             self.add(cost.mistakes());
         }
@@ -290,26 +296,26 @@ impl OptionReader<'_, '_> {
             retries,
             delay,
             max_delay,
-            deadline,
+            total_timeout,
             max_retry_after,
             host_down_after,
             network_down_after,
-            also_unsafe,
+            non_idempotent,
             idempotency_key,
         } = &mut run.retrying;
         self.read_whole(OptionName::Retries, retries);
-        self.read_seconds(OptionName::RetryDelayS, delay);
-        self.read_seconds(OptionName::RetryMaxDelayS, max_delay);
-        self.read_seconds_or_none(OptionName::DeadlineS, deadline);
-        self.read_seconds(OptionName::MaxRetryAfterS, max_retry_after);
-        self.read_seconds_or_none(OptionName::HostDownAfterS, host_down_after);
+        self.read_seconds(OptionName::RetryDelay, delay);
+        self.read_seconds(OptionName::RetryMaxDelay, max_delay);
+        self.read_seconds_or_none(OptionName::TotalTimeout, total_timeout);
+        self.read_seconds(OptionName::MaxRetryAfter, max_retry_after);
+        self.read_seconds_or_none(OptionName::HostDownAfter, host_down_after);
         let mut after = None;
-        self.read_seconds_or_none(OptionName::NetworkDownAfterS, &mut after);
+        self.read_seconds_or_none(OptionName::NetworkDownAfter, &mut after);
         *network_down_after = after.map_or(NetworkDownAfter::Default, NetworkDownAfter::After);
-        self.read_as(OptionName::StopWhenFailed, &mut run.stop_when_failed, |text: Option<String>| {
-            text.map_or_else(|| Ok(StopWhenFailed::default()), |text| text.parse())
+        self.read_as(OptionName::MaxFailures, &mut run.max_failures, |text: Option<String>| {
+            text.map_or_else(|| Ok(MaxFailures::default()), |text| text.parse())
         });
-        self.read(OptionName::RetryUnsafe, also_unsafe);
+        self.read(OptionName::RetryNonIdempotent, non_idempotent);
         self.read(OptionName::IdempotencyKey, idempotency_key);
         self.read_text(OptionName::RetryOn, on);
     }
@@ -343,7 +349,7 @@ impl OptionReader<'_, '_> {
         self.read_as(option, target, |text: Option<RateText>| text.map(|RateText(text)| text.parse()).transpose());
     }
 
-    fn read_per_host<T: FromStr<Err = String>>(&self, option: OptionName, target: &mut PerHost<T>, by: LimitBy) {
+    fn read_per_host<T: FromStr<Err = String>>(&self, option: OptionName, target: &mut PerHost<T>, by: HostBy) {
         self.read_as(option, target, |text: Option<String>| {
             text.map_or_else(|| Ok(PerHost::default()), |text| PerHost::parse(&text, |host| host_key(host, by)))
         });
@@ -367,7 +373,7 @@ fn not_empty(text: String) -> Result<String, String> {
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("'{text}' is no port"))
+    text.parse().ok().filter(|port| *port > 0).ok_or_else(|| format!("'{text}' is not a port"))
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {

@@ -32,10 +32,10 @@ impl Run {
         started.map(|inner| Self { inner }).map_err(|error| to_python(py, &error))
     }
 
-    /// Waits for the end of the run, for at most `timeout_s`, and returns whether the run has ended. It does not wait if
-    /// `timeout_s` is negative or NaN.
-    fn wait(&self, py: Python<'_>, timeout_s: f64) -> bool {
-        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or_default();
+    /// Waits for the end of the run, for at most `timeout`, and returns whether the run has ended. It does not wait if
+    /// `timeout` is negative or NaN.
+    fn wait(&self, py: Python<'_>, timeout: f64) -> bool {
+        let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
         py.detach(|| self.inner.wait(timeout))
     }
 

@@ -38,7 +38,7 @@ struct Options {
     api: Option<Api>,
     log: Option<PathBuf>,
     tls: Option<(PathBuf, PathBuf)>,
-    tls_made: Option<PathBuf>,
+    self_signed: Option<PathBuf>,
     http2: bool,
     http2_streams: u32,
     robots: Option<String>,
@@ -81,7 +81,7 @@ impl Server {
 fn config(host: IpAddr, options: Options) -> Result<Config, String> {
     let Options { port, threads, delay_s, delay_whole, body_bytes, status, seed, capacity, refuse, log, .. } = options;
     let Options { http2, http2_streams, robots, .. } = options;
-    let tls = match (options.tls, options.tls_made) {
+    let tls = match (options.tls, options.self_signed) {
         (Some((certificate, key)), _) => Some(Tls::Files { certificate, key }),
         (None, Some(certificate)) => Some(Tls::Made { certificate }),
         (None, None) => None,

@@ -1,4 +1,4 @@
-//! Runs the name server until its standard input closes: `cargo run --release -p headgate-testserver --example names -- [DELAY_MS]`.
+//! Runs the DNS server until its standard input closes: `cargo run --release -p headgate-testserver --example names -- [DELAY_MS]`.
 
 use std::io::{self, Write};
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! - Requests beyond a capacity are delayed or refused; an [`ApiConfig`] sets the limits of a commercial API.
 //! - `/stats` and [`Server::statistics`] return what the server has counted.
 //!
-//! [`DnsServer`] is a name server for tests.
+//! [`DnsServer`] is a DNS server for tests.
 //!
 //! With TLS, and over HTTP/2 if that is enabled, the same paths get the same responses. HTTP/2 is implemented by the `h2` crate,
 //! and is slower.

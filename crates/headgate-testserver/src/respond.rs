@@ -159,7 +159,7 @@ async fn admit(
         match api.admit(received, tokens(received), Instant::now()) {
             Ok(slot) => {
                 if slot.is_repeated {
-                    worker.counters().limited(Limited::RepeatedAfterAnswer);
+                    worker.counters().limited(Limited::RetriedAfterResponse);
                 }
                 to.in_progress().guards().slot = Some(slot);
             }

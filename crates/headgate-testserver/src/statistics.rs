@@ -41,7 +41,7 @@ pub(crate) enum Limited {
     ApiTokens,
     FailedFirst,
     /// Not refused: a request with the same key has already got its response.
-    RepeatedAfterAnswer,
+    RetriedAfterResponse,
 }
 
 impl Limited {
@@ -51,7 +51,7 @@ impl Limited {
         Self::ApiConcurrency,
         Self::ApiTokens,
         Self::FailedFirst,
-        Self::RepeatedAfterAnswer,
+        Self::RetriedAfterResponse,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -61,7 +61,7 @@ impl Limited {
             Self::ApiConcurrency => "api_concurrency",
             Self::ApiTokens => "api_tokens",
             Self::FailedFirst => "api_failed_first",
-            Self::RepeatedAfterAnswer => "api_repeated_after_answer",
+            Self::RetriedAfterResponse => "api_retried_after_response",
         }
     }
 }

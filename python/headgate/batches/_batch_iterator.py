@@ -92,7 +92,7 @@ class BatchIterator(Iterator[RowBatch]):
 
         >>> with headgate.map_batches(pyarrow.table({"id": [1]}), url="http://127.0.0.1:8080/{id}") as batches:
         ...     batch = next(batches)
-        ...     print(batches.statistics().answered > 0)
+        ...     print(batches.statistics().succeeded > 0)
         True
         """
         return statistics_of(self._flow)
@@ -185,7 +185,7 @@ class AsyncSupply(Protocol):
 
 
 class AsyncTableSupply:
-    """Feeds one table after the other. TableSupply are read in threads, because that may take long."""
+    """Feeds one table after the other. Tables are read in threads, because that may take long."""
 
     def __init__(self, batches: object, notify: Callable[[], None]) -> None:
         """Creates the supply as in `TableSupply`, or for an async iterable; calls `notify` for each table."""
@@ -323,7 +323,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
-    ...     print((await anext(batches)).num_rows > 0, batches.statistics().answered > 0)
+    ...     print((await anext(batches)).num_rows > 0, batches.statistics().succeeded > 0)
     True True
     """
 

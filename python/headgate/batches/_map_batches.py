@@ -90,7 +90,7 @@ def fetch_table(table: Any, **options: Unpack[BatchKeywords]) -> BatchTable:  # 
 
     >>> table = pyarrow.table({"id": [1, 2, 3]})
     >>> results = headgate.fetch_table(table, url="http://127.0.0.1:8080/bytes/{id}")
-    >>> pyarrow.table(results).sort_by("row")["body_bytes"].to_pylist()
+    >>> pyarrow.table(results).sort_by("row")["received_bytes"].to_pylist()
     [1, 2, 3]
 
     Args:

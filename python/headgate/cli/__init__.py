@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-import textwrap
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -13,9 +12,16 @@ from headgate._errors import HeadgateError, InternalError, NotStarted
 from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
-from headgate.cli._parser import CommandLineError
+from headgate.cli._groups import ERRORS, GROUPS, listing
+from headgate.cli._values import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
-from headgate.cli._wrapping import help_width, wrapped
+from headgate.cli._wrapping import help_width, listed, wrapped
+
+_TOPICS: Final = "groups of flags of headgate fetch, and the error kinds, for `headgate help`:"
+_LETTERS: Final = """\
+Letters are those of curl where they are about requests: -X -H -d -F -u -r -L -x (proxy) -k -E -4 -6. The others are our
+own: -o (the directory of results), -c (concurrency, where curl has --parallel-max), -q (quiet), -y (yes), -n (rows of
+`headgate show`)."""
 
 _INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz", ".zst")
 
@@ -62,7 +68,16 @@ def _dispatch(arguments: Sequence[str]) -> int:
         return EXIT_USAGE
     first, *rest = arguments
     if first == "help" and rest and not rest[0].startswith("-"):
-        first, rest = rest[0], ["--help"]
+        topic = rest[0]
+        if topic in (*GROUPS, ERRORS):
+            from headgate.cli import _topics  # noqa: PLC0415 - only for this
+
+            print(_topics.errors() if topic == ERRORS else _topics.group(topic))
+            return EXIT_OK
+        if topic not in VERBS:
+            hint = nearest(topic, [*VERBS, *GROUPS, ERRORS])
+            raise CommandLineError([f"unknown verb or group {topic}" + (f": did you mean {hint}?" if hint else "")])
+        first, rest = topic, ["--help"]
     if first in ("-h", "--help", "help"):
         print(_usage())
         return EXIT_OK
@@ -102,18 +117,14 @@ def _flags_of_fetch() -> Sequence[str]:
 
 def _usage() -> str:
     width = help_width()
-    verbs = "\n".join(
-        textwrap.fill(text, width, initial_indent=f"  {verb:<12}", subsequent_indent=" " * 14)
-        for verb, text in (*VERBS.items(), ("help", HELP))
-    )
-    return wrapped(
-        f"""\
-headgate makes very large numbers of HTTP requests with a bounded number in flight.
-
-usage: headgate VERB ...
-
-{verbs}
-
-`headgate VERB --help` explains each verb; `headgate --version` prints the version""",
-        width,
+    topics = [*listing(), (ERRORS, "the error kinds of failed rows")]
+    return "\n\n".join(
+        [
+            wrapped("headgate makes very large numbers of HTTP requests with a bounded number in flight.", width),
+            "usage: headgate VERB ...",
+            listed([*VERBS.items(), ("help", HELP)], width),
+            f"{wrapped(_TOPICS, width)}\n{listed(topics, width)}",
+            wrapped(_LETTERS, width),
+            wrapped("`headgate VERB --help` explains each verb; `headgate --version` prints the version", width),
+        ]
     )

@@ -1,17 +1,22 @@
 """The parts that `headgate set`, `headgate pause` and `headgate unpause` share."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from headgate.cli._parser import Parser, Values
+from headgate._errors import OutputError
+from headgate.cli import _ending
+from headgate.cli._parser import Parser
+from headgate.cli._values import Values
 
 OUT_MEANS: Final = "the directory of a job"
-EXIT_CODES: Final = "exit codes: 0, or 2 if there is no job, it is finished, or it can't keep to the change"
+EXIT_CODES: Final = """\
+exit codes: 0; 2 if there is no job, it is finished, or it can't keep to the change; 1 if it is damaged, or its
+directory can't be written to"""
 
 MESSAGES: Final = {
-    "taken": "the running job has taken it",
+    "applied": "the running job applies it",
     "next run": "no job is running here: it holds from the next run",
-    "not yet": "the running job is busy, and takes it as soon as it looks",
+    "not yet": "the running job is busy, and applies it as soon as it can",
 }
 """What the user sees, by the return values of `set_in` and `pause_in`."""
 
@@ -33,7 +38,15 @@ def pause_main(made: Parser, arguments: Sequence[str], *, paused: bool) -> int:
     values.check()
     from headgate.jobs._job import pause_in  # noqa: PLC0415 - not for the help
 
-    print(MESSAGES[pause_in(output, paused=paused)])
+    return change(output, lambda: pause_in(output, paused=paused))
+
+
+def change(output: str, apply: Callable[[], str]) -> int:
+    """Changes the job in a directory, prints the result, and returns the exit code."""
+    try:
+        print(MESSAGES[apply()])
+    except OutputError as error:
+        return _ending.report_damage(error, output)
     return 0
 
 

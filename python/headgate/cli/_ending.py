@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headgate._errors import OutputError
+from headgate._message import spelled
 from headgate.cli._exit_codes import (
     EXIT_ERROR,
     EXIT_FAILED_ROWS,
@@ -15,6 +17,7 @@ from headgate.cli._exit_codes import (
     EXIT_SIGNALLED,
     EXIT_USAGE,
 )
+from headgate.cli._flags import as_flag
 from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def report_end(
     Args:
         summary: The summary.
         stopped_by: The signal that stopped the run, if one did.
-        report: The summary in words; `None` with `--quiet`.
+        report: The summary in words; `None`: there is nothing to report.
         summary_file: The file for the summary as JSON.
     """
     if report is not None:
@@ -59,6 +62,22 @@ def report_end(
             write_error(f"error: --summary: can't write {str(summary_file)!r}: {error.strerror}")
             return EXIT_ERROR
     return exit_code(summary, stopped_by)
+
+
+def report_damage(error: OutputError, output: str) -> int:
+    """Reports an error of the job in a directory, and returns its exit code.
+
+    Raises:
+        OutputError: There is no job: the mistake is on the command line.
+    """
+    try:
+        has_job = Path(output, "_headgate", "job.json").is_file()
+    except OSError:
+        has_job = True  # it can't be read
+    if not has_job:
+        raise error
+    write_error(f"error: {spelled(error.pieces, as_flag)}")
+    return EXIT_ERROR
 
 
 def write_error(message: str) -> None:

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from headgate.cli._parser import Values
+from headgate.cli._values import Values
 from headgate.jobs import _secret_file
 from headgate.jobs._option_entry import STANDARD_STREAM
 

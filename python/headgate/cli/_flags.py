@@ -11,7 +11,7 @@ _OUTPUT: Final = "-o"
 
 
 def as_flag(mention: Mention) -> str:
-    """Returns the option as it is typed: `--timeout-s`, `--fresh`, `--no-resume`, `--format ndjson`."""
+    """Returns the option as it is typed: `--timeout`, `--if-exists overwrite`, `--format ndjson`."""
     flag = _flag_of(mention.option)
     return flag if isinstance(mention.value, bool | None) else f"{flag} {shlex.quote(str(mention.value))}"
 

@@ -6,7 +6,7 @@ It does not contain flags that headgate has, too, whatever they mean elsewhere.
 from collections.abc import Mapping
 from typing import Final
 
-_TIMEOUT: Final = "--timeout-s"
+_TIMEOUT: Final = "--timeout"
 _INPUT: Final = "INPUT here, which needs no flag"
 _COUNT: Final = "a range in the URL here, as http://host/[1-1000]"
 _RETRIES: Final = "--retries"
@@ -14,59 +14,109 @@ _RESUME: Final = "not needed: the same command resumes a job"
 _HEADERS: Final = "not needed: headers are a column of the results"
 _FIGURES: Final = "not needed: times and figures are columns of the results"
 _NO_LIMIT: Final = "not supported yet: --rate limits requests, not bytes"
+_NO_DURATION: Final = "not supported: Ctrl-C ends a job cleanly"
 _PROXY_USER: Final = "--proxy http://USER:PASSWORD@HOST:PORT, or --proxy @FILE"
+_IDLE: Final = "--idle-timeout"
+_COOKIE: Final = "-H 'Cookie: ...'"
+_REFERER: Final = "-H 'Referer: ...'"
+_HEAD: Final = "-X HEAD"
+_RATE: Final = "--rate"
+_MODIFIED: Final = "--if-modified-since-column"
+_KEPT: Final = "not needed: results are replaced only with --if-exists overwrite"
+_REQUESTS: Final = "headgate plan, which shows the first requests"
 _NOT_NEEDED: Final = "not needed"
+_NOT_SUPPORTED: Final = "not supported"
 _NOT_YET: Final = "not supported yet"
 
 MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "-#": {"curl": "not needed: a terminal shows the progress"},
     "-A": {"curl": "--user-agent", "oha": "-H 'Accept: ...'", "ab": "-u"},
     "-a": {"oha": "-u"},
-    "-b": {"curl": "-H 'Cookie: ...'"},
+    "-b": {"curl": _COOKIE},
+    "--batch": {"k6": "-c"},
+    "--batch-per-host": {"k6": "--concurrency-per-host"},
     "--bind-address": {"wget": "--local-address"},
+    "--blacklist-ip": {"k6": "--deny-net"},
     "--body-data": {"wget": "-d"},
     "--body-file": {"wget": "-d @FILE"},
+    "-C": {"curl": _RESUME},
     "--ca-certificate": {"wget": "--cacert", "aria2": "--cacert"},
     "--check-certificate": {"aria2": "off with --insecure here"},
     "--certificate": {"wget": "--cert", "aria2": "--cert"},
     "--compressed": {"curl": _NOT_NEEDED},
-    "--connect-timeout": {"curl": "--connect-timeout-s", "wget": "--connect-timeout-s", "aria2": "--connect-timeout-s"},
+    "--connect-to": {"curl": "--resolve"},
+    "--content-on-error": {"wget": _NOT_NEEDED},
     "--continue": {"wget": _RESUME, "aria2": _RESUME},
-    "--cookie": {"curl": "-H 'Cookie: ...'"},
+    "--continue-at": {"curl": _RESUME},
+    "--cookie": {"curl": _COOKIE},
+    "--cookie-jar": {"curl": "--redirect-cookies"},
+    "--create-dirs": {"curl": _NOT_NEEDED},
     "-D": {"curl": _HEADERS, "oha": "-d @FILE"},
     "--data-ascii": {"curl": "-d"},
     "--data-binary": {"curl": "-d"},
     "--data-raw": {"curl": "-d"},
+    "--digest": {"curl": _NOT_SUPPORTED},
     "--dir": {"aria2": "-o"},
     "--directory-prefix": {"wget": "-o"},
-    "--dns-servers": {"curl": "--dns"},
+    "--discard-response-bodies": {"k6": "--no-body"},
+    "--dns": {"k6": "--dns-server"},
+    "--dns-servers": {"curl": "--dns-server"},
+    "--dns-timeout": {"wget": "--connect-timeout"},
     "--dump-header": {"curl": _HEADERS},
-    "-e": {"curl": "-H 'Referer: ...'"},
+    "--duration": {"k6": _NO_DURATION},
+    "-e": {"curl": _REFERER},
+    "--etag-compare": {"curl": "--if-none-match-column"},
     "-f": {"curl": "--fail-on 4xx,5xx"},
     "--fail": {"curl": "--fail-on 4xx,5xx"},
-    "-G": {"curl": "-X GET"},
-    "--get": {"curl": "-X GET"},
+    "--fail-early": {"curl": "--max-failures 0"},
+    "--fail-with-body": {"curl": "--fail-on 4xx,5xx"},
+    "--form-string": {"curl": "-F"},
+    "-G": {"curl": "a query in --url, as 'http://host/?q={q}'"},
+    "--get": {"curl": "a query in --url, as 'http://host/?q={q}'"},
+    "--head": {"curl": _HEAD},
+    "--http-debug": {"k6": _REQUESTS},
+    "--http-password": {"wget": "-u"},
     "--http-user": {"wget": "-u"},
-    "-I": {"curl": "-X HEAD"},
-    "-i": {"wget": _INPUT, "aria2": _INPUT, "curl": _HEADERS},
+    "--http1.0": {"curl": _NOT_SUPPORTED},
+    "--http2": {"curl": "not needed: HTTP/2 is used where the server offers it"},
+    "--http3": {"curl": _NOT_YET},
+    "-I": {"curl": _HEAD},
+    "-i": {"wget": _INPUT, "aria2": _INPUT, "curl": _HEADERS, "k6": _COUNT},
     "--include": {"curl": _HEADERS},
-    "--input-file": {"wget": _INPUT, "aria2": _INPUT},
-    "-j": {"aria2": "-c"},
     "--inet4-only": {"wget": "-4"},
     "--inet6-only": {"wget": "-6"},
+    "--input-file": {"wget": _INPUT, "aria2": _INPUT},
+    "--insecure-skip-tls-verify": {"k6": "--insecure"},
+    "--iterations": {"k6": _COUNT},
+    "-j": {"aria2": "-c"},
     "--limit-rate": {"curl": _NO_LIMIT, "wget": _NO_LIMIT},
+    "--local-ips": {"k6": "--local-address"},
+    "--location-trusted": {"curl": "--credentials-for '*'"},
     "-m": {"curl": _TIMEOUT, "oha": "-X"},
     "--max-concurrent-downloads": {"aria2": "-c"},
     "--max-connection-per-server": {"aria2": "--concurrency-per-host"},
-    "--max-filesize": {"curl": "--max-body-bytes"},
+    "--max-filesize": {"curl": "--max-body-size"},
+    "--max-redirect": {"wget": "--max-redirects"},
     "--max-redirs": {"curl": "--max-redirects"},
     "--max-time": {"curl": _TIMEOUT},
     "--max-tries": {"aria2": _RETRIES},
+    "-N": {"wget": _MODIFIED},
     "-n": {"oha": _COUNT, "ab": _COUNT},
+    "-nc": {"wget": _KEPT},
+    "-nv": {"wget": "-q"},
+    "--netrc": {"curl": "-u @FILE"},
     "--no-check-certificate": {"wget": "--insecure"},
+    "--no-clobber": {"curl": _KEPT, "wget": _KEPT},
+    "--no-connection-reuse": {"k6": "--max-idle-connections 0"},
+    "--no-verbose": {"wget": "-q"},
     "--noproxy": {"curl": "the variable no_proxy, with --proxy env"},
     "-O": {"curl": "-o", "wget": "-o"},
     "--oauth2-bearer": {"curl": "--bearer @FILE"},
+    "--out": {"k6": "-o"},
+    "--output-dir": {"curl": "-o"},
+    "--output-document": {"wget": "-o"},
     "-P": {"wget": "-o", "xargs": "-c"},
+    "--password": {"wget": "-u NAME:PASSWORD"},
     "--preproxy": {"curl": "not supported: one proxy for each connection"},
     "--private-key": {"wget": "--key", "aria2": "--key"},
     "--proxy-user": {"curl": _PROXY_USER, "wget": _PROXY_USER},
@@ -75,34 +125,57 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--parallel-max": {"curl": "-c"},
     "--post-data": {"wget": "-d"},
     "--post-file": {"wget": "-d @FILE"},
-    "--referer": {"curl": "-H 'Referer: ...'", "wget": "-H 'Referer: ...'"},
+    "--quota": {"wget": _NOT_SUPPORTED},
+    "--random-wait": {"wget": _RATE},
+    "--read-timeout": {"wget": _IDLE},
+    "--referer": {"curl": _REFERER, "wget": _REFERER},
     "--remote-name": {"curl": "-o"},
     "--request": {"curl": "-X"},
     "--retry": {"curl": _RETRIES},
+    "--retry-all-errors": {"curl": "--retry-on"},
+    "--retry-connrefused": {"curl": "not needed: --retry-on has connect", "wget": "not needed: --retry-on has connect"},
+    "--retry-max-time": {"curl": "--total-timeout"},
+    "--retry-on-http-error": {"wget": "--retry-on"},
+    "--rps": {"k6": _RATE},
+    "-S": {"curl": "not needed: errors are always shown", "wget": _HEADERS},
     "-s": {"curl": "-q", "aria2": _NOT_YET},
+    "--secure-protocol": {"wget": "--tls-min"},
+    "--server-response": {"wget": _HEADERS},
+    "--show-error": {"curl": "not needed: errors are always shown"},
     "--silent": {"curl": "-q"},
     "--socks5": {"curl": "--proxy socks5://HOST:PORT"},
     "--socks5-hostname": {"curl": "--proxy socks5h://HOST:PORT"},
+    "--speed-time": {"curl": _IDLE},
+    "--spider": {"wget": _HEAD},
     "--split": {"aria2": _NOT_YET},
+    "--summary-export": {"k6": "--summary"},
     "-T": {"wget": _TIMEOUT, "curl": "-X PUT -d @FILE", "oha": "-H 'Content-Type: ...'"},
     "-t": {"oha": _TIMEOUT, "wget": _RETRIES, "wrk": "--threads"},
-    "--timeout": {"wget": _TIMEOUT, "aria2": _TIMEOUT},
+    "--time-cond": {"curl": _MODIFIED},
+    "--timestamping": {"wget": _MODIFIED},
     "--tlsv1.2": {"curl": "not needed: older versions are refused anyway"},
     "--tlsv1.3": {"curl": "--tls-min 1.3"},
     "--tries": {"wget": _RETRIES},
     "-U": {"wget": "--user-agent", "aria2": "--user-agent", "curl": _PROXY_USER},
+    "--unix-socket": {"curl": _NOT_SUPPORTED},
     "--upload-file": {"curl": "-X PUT -d @FILE"},
-    "-w": {"curl": _FIGURES},
+    "-v": {"curl": _REQUESTS},
+    "--verbose": {"curl": _REQUESTS, "k6": _REQUESTS},
+    "--vus": {"k6": "-c"},
+    "-w": {"curl": _FIGURES, "wget": _RATE},
+    "--wait": {"wget": _RATE},
+    "--waitretry": {"wget": "--retry-max-delay"},
     "--write-out": {"curl": _FIGURES},
+    "-Y": {"curl": _IDLE},
     "-Z": {"curl": _NOT_NEEDED},
-    "-z": {"oha": "not supported: Ctrl-C ends a job cleanly"},
+    "-z": {"oha": _NO_DURATION, "curl": _MODIFIED},
 }
 
 
 def advice(flag: str) -> str | None:
     """Returns advice on an unknown flag, if another program has it."""
     # A value may directly follow a flag of one letter.
-    name = flag if flag.startswith("--") else flag[:2]
+    name = flag if flag.startswith("--") or flag in MEANINGS else flag[:2]
     meanings = MEANINGS.get(name)
     if meanings is None:
         return None

@@ -11,15 +11,14 @@ from headgate._option import OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import Files
 from headgate.cli._flags import as_flag
-from headgate.cli._parser import Parser, Values
+from headgate.cli._groups import GROUPS
+from headgate.cli._parser import Parser
+from headgate.cli._values import Values
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._option_entry import STANDARD_STREAM, JobOption
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults that the help omits unless the entry has `default_means`."""
-
-WORK_GROUPS: Final = ("request", "connections", "limits", "rates", "retries")
-"""The groups of the help that a new job and a retry share, except the output."""
 
 _REPEATING: Final[tuple[str, ...]] = (
     "columns",
@@ -37,15 +36,38 @@ _REPEATING: Final[tuple[str, ...]] = (
 )
 
 
+def add_groups(parser: Parser, options: OptionSet[Any], *, is_shown: bool = True) -> None:
+    """Adds the flags of all groups, which the help shows or omits."""
+    for name in GROUPS:
+        if typed(options, name):
+            start_group(parser, name, is_shown=is_shown)
+            add(parser, options, name)
+
+
+def start_group(parser: Parser, name: str, *, is_shown: bool = True) -> None:
+    """Starts one of the groups."""
+    parser.group(name, about=GROUPS[name].about, is_shown=is_shown)
+
+
 def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
-    """Adds the flags of a group of the help."""
+    """Adds the flags of the options of a group."""
     for name, option in typed(options, group).items():
         flags, text = option.flags_of(name), _text(option)
         if isinstance(option.default, bool):
-            parser.switch(name, *flags, text=text)
+            # The description of an option that is on by default says what its flag turns off.
+            parser.switch(name, *flags, text=text, details="" if option.default else _plain(option.help))
         else:
-            repeats = option.given_as in _REPEATING
-            parser.value(name, *flags, metavar=option.metavar, text=text, repeats=repeats, choices=option.choices)
+            parser.value(
+                name,
+                *flags,
+                metavar=option.metavar,
+                text=text,
+                default=_plain(default_of(option)),
+                details=_plain(option.help),
+                repeats=option.given_as in _REPEATING,
+                choices=option.choices,
+                has_signs=option.given_as == "failures",
+            )
         if option.given_as == "headers":
             _secret_flags.add_from_environment(parser)
 
@@ -66,10 +88,10 @@ def read_texts(values: Values, options: OptionSet[Any]) -> dict[str, str]:
     return {name: text for name, text in given.items() if text is not None}
 
 
-def add_progress(parser: Parser) -> None:
+def add_progress(parser: Parser, *, is_shown: bool = True) -> None:
     """Adds the flags for progress and summary."""
-    parser.group("progress")
-    parser.switch("quiet", "-q", "--quiet", text="no progress and no summary; errors are still shown")
+    start_group(parser, "progress", is_shown=is_shown)
+    parser.switch("quiet", "-q", "--quiet", text="no progress; in place of the summary, one line if rows failed")
     parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON")
 
 
@@ -114,7 +136,7 @@ def default_of(option: JobOption) -> str:
         return ""
     if option.given_as == "size":
         return _format.size(option.default).replace(".0 ", " ").replace(" ", "")
-    return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
+    return f"{option.default:g}s" if option.given_as == "seconds" else str(option.default)
 
 
 def _joined(values: Values, name: str) -> str | None:
@@ -129,12 +151,14 @@ def _listed(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _text(option: JobOption) -> str:
-    """Returns the text of the help: the first sentence of the entry, and the default."""
-    first = option.help.partition(". ")[0].removesuffix(".").replace("`", "")
+    """Returns the description in one line: `flag_help` or the first sentence of the entry."""
+    first = _plain(option.help.partition(". ")[0].removesuffix("."))
     # An acronym keeps its capitals.
-    text = option.flag_help or (first if first[:2].isupper() else first[0].lower() + first[1:])
-    default = default_of(option).replace("`", "")
-    return f"{text} (default: {default})" if default else text
+    return option.flag_help or (first if first[:2].isupper() else first[0].lower() + first[1:])
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
 
 
 def _read(values: Values, name: str, option: JobOption, files: Files) -> object:

@@ -1,4 +1,4 @@
-"""The question before `--fresh` removes results."""
+"""The question before `--if-exists overwrite` removes results."""
 
 import os
 import sys
@@ -47,10 +47,10 @@ def _question(output: str) -> str:
     try:
         status = status_of(output, check_all=False)
     except HeadgateError:
-        # The engine's message would recommend --fresh, which the user has chosen already.
-        return f"{output} holds a job that can't be read (see `headgate status`): replace what is there?"
+        # The engine's message would recommend --if-exists overwrite, which the user has chosen already.
+        return f"{output} contains a job that can't be read (see `headgate status`): replace what is there?"
     what = _format.plural(status.done, "row") if status.done else "the files"
-    return f"{output} holds {what} of a job started {_format.moment(status.started_at)}: replace them?"
+    return f"{output} contains {what} of a job started {_format.moment(status.started_at)}: replace them?"
 
 
 def _ask(question: str, terminal: IO[str]) -> bool:

@@ -3,29 +3,29 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from headgate.cli import _option_flags
-from headgate.cli._exit_codes import listing
+from headgate.cli import _exit_codes, _groups, _option_flags
 from headgate.cli._parser import Parser
 from headgate.cli._wrapping import help_width
 from headgate.jobs._job_options import RetryOptions
 from headgate.jobs._options import RETRY
 
-_DESCRIPTION = """\
-Makes the requests of the failed rows in OUT again. Rows that are answered this time move to part-*; the others stay
-in failed-*, and their attempts add up. Files are replaced by commits, one every 10 s: a retry may be stopped or killed
-like any run, and the same command continues.
+_DESCRIPTION: Final = """\
+Retries the failed rows of the job in OUT, or the rows that --only selects, also those that succeeded. The new outcome
+of a row replaces the old one, in part-* or in failed-*, and its attempts add up. Files are replaced by commits, one
+every 10 s: a retry may be stopped or killed like any run, and the same command continues.
 
-An invalid_request stays invalid, and is asked again only if --only names that kind.
+An invalid_request is retried only if --only names that kind.
 
 The requests are those of the job. It does not store the values of headers and data: if it was started with -H or -d,
 give the same ones here. Credentials are needed again too, and can have new values."""
 
-_EXAMPLES = """\
+_EXAMPLES: Final = """\
 examples:
   headgate retry results
-  headgate retry results --only timeout,connect,status:503 -c 20
-  headgate retry results --only status:5xx --timeout-s 120"""
+  headgate retry results --only timeout,connect,503 -c 20
+  headgate retry results --only 5xx --timeout 2m"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +55,15 @@ def read(arguments: Sequence[str]) -> Command | None:
 def parser() -> Parser:
     """Returns the parser of the verb."""
     made = Parser(
-        "retry", usage="OUT [flags]", description=_DESCRIPTION, examples=f"{_EXAMPLES}\n\n{listing(help_width())}"
+        "retry",
+        usage="OUT [flags]",
+        description=_DESCRIPTION,
+        examples=f"{_EXAMPLES}\n\n{_exit_codes.listing(_exit_codes.MEANINGS, help_width())}",
     )
     made.group("what to retry")
     made.argument("output", "OUT", "the directory of the job")
     _option_flags.add(made, RETRY, "what to retry")
-    for group in (*_option_flags.WORK_GROUPS, "output"):
-        made.group(group)
-        _option_flags.add(made, RETRY, group)
-    _option_flags.add_progress(made)
+    _option_flags.add_groups(made, RETRY, is_shown=False)
+    _option_flags.add_progress(made, is_shown=False)
+    made.section(f"flags of headgate fetch that a retry has, too; {_groups.SEE}:", _groups.flags_in(made))
     return made

@@ -4,7 +4,8 @@ import os
 from typing import Final
 
 from headgate.cli._files import FROM_FILE, Files
-from headgate.cli._parser import Parser, Values
+from headgate.cli._parser import Parser
+from headgate.cli._values import Values
 from headgate.jobs._secret_file import lines_of
 
 _FROM_ENVIRONMENT: Final = "header_env"
@@ -74,7 +75,7 @@ def token(values: Values, name: str, files: Files) -> str | None:
     """Returns a token from a file."""
     text = values.text(name)
     if text is not None and not text.startswith(FROM_FILE):
-        values.wrong(name, "takes @FILE, or @- for standard input: everybody on this machine can see what is typed")
+        values.wrong(name, "takes @FILE, or @- for standard input: every user of this machine can see what is typed")
         return None
     return None if text is None else files.secret(name, text)
 

@@ -6,13 +6,13 @@ VERBS: Final = {
     "fetch": "make one request for each row of the input",
     "plan": "show what a job would do, and how long it would take, without sending anything",
     "status": "show how far a job has got",
-    "retry": "repeat the requests of failed rows",
+    "retry": "retry failed rows, or those that --only selects",
     "set": "change options of a running job",
-    "pause": "have a running job start nothing more for now",
-    "unpause": "have it go on",
+    "pause": "pause a running job: it starts no more requests",
+    "unpause": "continue a paused job",
     "show": "print the first rows of results",
     "serve": "run a local server to test against, with delays and faults",
     "demo": "fetch 100,000 URLs from a local server",
     "completion": "print a script that completes the command line in a shell",
 }
-HELP: Final = "explain a verb"
+HELP: Final = "explain a verb or a group of flags"

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import textwrap
+from collections.abc import Iterable
 from typing import IO, Final
 
 _MAX_HELP_WIDTH: Final = 100
@@ -26,6 +27,24 @@ def wrapped(text: str, width: int) -> str:
         is_prose = not any(line.startswith(" ") for line in lines)
         paragraphs.append(_filled(" ".join(lines), width) if is_prose else paragraph)
     return "\n\n".join(paragraphs)
+
+
+def listed(rows: Iterable[tuple[str, str]], width: int, *, column: int = 0) -> str:
+    """Returns a line for each name, with its text beside it and wrapped to the width.
+
+    The texts begin at a column that fits the names, or at `column`; a longer name has a line of its own.
+    """
+    named = [(f"  {name}", text) for name, text in rows]
+    column = min(column or max(len(name) for name, _ in named) + 2, max(width - _MIN_BESIDE, 4))
+    lines = []
+    for name, text in named:
+        beside = [" " * column + line for line in _filled(text, max(width - column, 1)).split("\n")]
+        if len(name) + 2 <= column:
+            beside[0] = name + beside[0][len(name) :]
+        else:
+            lines.append(name)
+        lines.extend(beside)
+    return "\n".join(lines)
 
 
 def terminal_width(stream: IO[str]) -> int | None:

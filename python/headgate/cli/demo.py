@@ -23,7 +23,7 @@ examples:
 _NEXT: Final = """
 what to try next:
   {command} show {output} --columns row,status,elapsed_us,body
-  {command} serve --port 8080 --delay 0..3        and in another terminal:
+  {command} serve --port 8080 --delay 0..3s       and in another terminal:
   {command} fetch 'http://127.0.0.1:8080/[1-10000]' -o results -c 1000"""
 
 
@@ -65,7 +65,7 @@ def _demonstrate(rows: int, output: str) -> int:
     try:
         url = f"http://{server.address}/[1-{rows}]"
         print(f"fetching {url} into {output}", file=sys.stderr)
-        options = FetchOptions(input=url, output=output, fresh=True)
+        options = FetchOptions(input=url, output=output, if_exists="overwrite")
         display = _display.display_for(show=True)
         summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
     finally:

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> int:
     if command is None:
         return 0
     options = command.options
-    if options.fresh and not command.yes and not _replace.confirm_replace(options.output):
+    if options.if_exists == "overwrite" and not command.yes and not _replace.confirm_replace(options.output):
         _ending.write_error("nothing was done")
         return _replace.EXIT_NOT_REPLACED
     _ending.warn_if_insecure(insecure=options.insecure)
@@ -23,5 +23,5 @@ def main(arguments: Sequence[str]) -> int:
 
     display = _display.display_for(show=not command.quiet, output=options.output)
     summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
-    report = None if command.quiet else _report.report(summary, as_flag)
+    report = _report.failed_rows(summary) if command.quiet else _report.report(summary, as_flag)
     return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

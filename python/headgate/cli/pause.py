@@ -7,8 +7,8 @@ from headgate.cli import _changes
 from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
-Has the job in OUT start nothing more until `headgate unpause OUT`. What is in flight goes on to its end and is
-written. The pause holds also if the job is stopped and resumed."""
+Pauses the job in OUT: it starts no more requests until `headgate unpause OUT`. Requests in flight end and are written.
+The pause holds also if the job is stopped and resumed."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.cli import _ending, _fetch_flags, _foreign, _option_flags
+from headgate.cli import _ending, _fetch_flags, _foreign, _groups, _option_flags
 from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser
 from headgate.cli._wrapping import fitted
@@ -13,16 +13,17 @@ from headgate.jobs._options import PLAN
 
 _DESCRIPTION: Final = """\
 Shows what headgate fetch would do with the same INPUT and flags: how many rows there are and how many are done, which
-hosts they ask, which rows can't be sent, the first three requests as they would be sent (secret values are left out),
-what is needed of this machine, how fast the limits let the job go, and how long it takes.
+hosts they go to, which rows can't be sent, the first three requests as they would be sent (secret values are left out),
+what the job needs of this machine, how fast its limits let it run, and how long it takes.
 
-Nothing is sent, unless --probe is given, and no file or directory is made. At most 100,000 rows are read, and what is
-said of the others follows from these. Standard input and pipes can't be planned, because they can be read only once."""
+Nothing is sent, unless --probe is given, and no file or directory is made. At most 100,000 rows are read, and the
+figures of the others are estimated from these. Standard input and pipes can't be planned, because they can be read only
+once."""
 
 _EXAMPLES: Final = """\
 examples:
   headgate plan urls.txt -o results
-  headgate plan urls.txt -o results --assume-latency-s 0.2
+  headgate plan urls.txt -o results --assume-latency 200ms
   headgate plan rows.csv -o results -c 1000 --probe 20
   headgate plan rows.ndjson --curl
   headgate plan urls.parquet --as-json | jq .seconds
@@ -74,8 +75,9 @@ def parser() -> Parser:
     )
     made.group("plan")
     _option_flags.add(made, PLAN, "plan")
-    made.switch("as_json", "--as-json", text="print all of it as JSON (--json is the body of requests)")
+    made.switch("as_json", "--as-json", text="print all of it as JSON")
     made.switch("curl", "--curl", text="print the first three requests alone, as commands for curl")
-    _fetch_flags.add_job(made, PLAN)
-    _option_flags.add_progress(made)
+    _fetch_flags.add_job(made, PLAN, is_shown=False)
+    _option_flags.add_progress(made, is_shown=False)
+    made.section(f"all flags of headgate fetch; {_groups.SEE}:", _groups.listing())
     return made

@@ -19,5 +19,9 @@ def main(arguments: Sequence[str]) -> int:
 
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
-    report = None if command.quiet else _report.retry_report(summary, as_flag)
+    report = (
+        _report.failed_rows(summary)
+        if command.quiet
+        else _report.retry_report(summary, as_flag, only=command.options.only)
+    )
     return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate._checks import whole
-from headgate.cli._parser import Parser, Values
+from headgate.cli._parser import Parser
+from headgate.cli._values import Values
 from headgate.jobs import _server
 
 MAX_PORT: Final = 65535
@@ -14,20 +15,20 @@ DEFAULT_PORT: Final = 8080
 
 # The limits of the server.
 MAX_THREADS: Final = 1024
-MAX_BODY_BYTES: Final = 1024**3
+MAX_BODY_SIZE: Final = 1024**3
 MAX_CAPACITY: Final = 1_000_000
 MAX_STREAMS: Final = 2**31 - 1
 
 _EXAMPLES: Final = """\
 examples:
   headgate serve --port 8080
-  headgate serve --port 0 --delay 0..3
-  headgate serve --port 8080 --body-bytes 16KiB --status 503
-  headgate serve --port 8080 --delay 0.05 --capacity 8
-  headgate serve --port 8443 --tls-made cert.pem --http2
+  headgate serve --port 0 --delay 0..3s
+  headgate serve --port 8080 --body-size 16KiB --status 503
+  headgate serve --port 8080 --delay 50ms --capacity 8
+  headgate serve --port 8443 --self-signed cert.pem --http2
   headgate serve --port 8080 --api-rate 500/s --api-concurrency 20 --api-tokens 1000000/m --api-fail-first 5%
 
-the page / lists the faults that can be asked for by path; /stats counts what the server saw"""
+the page / lists the faults by path; /stats has the counters of the server"""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,12 +45,12 @@ def main(arguments: Sequence[str]) -> int:
     if delay_s is not None and whole_delay_s is not None:
         values.wrong("delay_whole", "excludes --delay: give one of them")
     if whole_delay_s is not None and not all(bound.is_integer() for bound in whole_delay_s):
-        values.wrong("delay_whole", "must be whole seconds, as 0..3")
-    body_bytes = values.size_or_none("body_bytes", whole(0, MAX_BODY_BYTES))
+        values.wrong("delay_whole", "must be whole seconds, as 0..3s")
+    body_size = values.size_or_none("body_size", whole(0, MAX_BODY_SIZE))
     capacity = values.whole_or_none("capacity", whole(1, MAX_CAPACITY))
     if values.switch("refuse") and capacity is None and not values.is_wrong("capacity"):
         values.wrong("refuse", "needs --capacity")
-    api = _api(values)
+    api = api_limits(values)
     log = values.text("log")
     tls = _tls(values)
     if values.is_given("http2_streams") and not values.switch("http2"):
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         threads=threads,
         delay_s=whole_delay_s or delay_s or (0.0, 0.0),
         delay_whole=whole_delay_s is not None,
-        body_bytes=body_bytes,
+        body_bytes=body_size,
         status=status,
         seed=seed,
         capacity=capacity,
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         api=api,
         log=log,
         tls=tls,
-        tls_made=values.text("tls_made"),
+        self_signed=values.text("self_signed"),
         http2=values.switch("http2"),
         http2_streams=http2_streams,
         robots=values.text("robots"),
@@ -94,26 +95,28 @@ def _tls(values: Values) -> tuple[str, str] | None:
     for dest, other, missing in (("cert", "--key", key is None), ("key", "--cert", cert is None)):
         if values.is_given(dest) and missing:
             values.wrong(dest, f"needs {other}")
-        if values.is_given(dest) and values.is_given("tls_made"):
-            values.wrong(dest, "excludes --tls-made")
+        if values.is_given(dest) and values.is_given("self_signed"):
+            values.wrong(dest, "excludes --self-signed")
     return None if cert is None or key is None else (cert, key)
 
 
-def _api(values: Values) -> _server.ApiLimits | None:
+def api_limits(values: Values) -> _server.ApiLimits | None:
+    """Returns the limits of the API, and adds mistakes; `None` if there are none."""
     given = [dest for dest in ("api_rate", "api_tokens", "api_concurrency", "api_fail_first") if values.is_given(dest)]
-    burst_s = values.seconds_or_none("api_burst")
-    if burst_s is not None and burst_s < 0:
-        values.wrong("api_burst", f"must be at least 0, not {burst_s:g}")
+    burst = values.whole_or_none("api_burst", whole(1))
+    requests_per_s, tokens_per_s = values.per_second_or_none("api_rate"), values.per_second_or_none("api_tokens")
+    rate = requests_per_s or tokens_per_s
+    if burst is not None and rate is None and not (values.is_wrong("api_rate") or values.is_wrong("api_tokens")):
+        values.wrong("api_burst", "needs a rate, such as --api-rate 500/s")
     if not given:
-        for dest, is_given in (("api_burst", burst_s is not None), ("api_per_host", values.switch("api_per_host"))):
-            if is_given:
-                values.wrong(dest, "needs a limit, such as --api-rate 500/s")
+        if values.switch("api_per_host"):
+            values.wrong("api_per_host", "needs a limit, such as --api-rate 500/s")
         return None
     return _server.ApiLimits(
-        requests_per_s=values.per_second_or_none("api_rate"),
-        tokens_per_s=values.per_second_or_none("api_tokens"),
+        requests_per_s=requests_per_s,
+        tokens_per_s=tokens_per_s,
         concurrency=values.whole_or_none("api_concurrency", whole(1)),
-        burst_s=_server.DEFAULT_API_BURST_S if burst_s is None else burst_s,
+        burst_s=burst / rate if burst and rate else _server.DEFAULT_API_BURST_S,
         fail_first=values.share("api_fail_first"),
         per_host=values.switch("api_per_host"),
     )
@@ -124,24 +127,24 @@ def parser() -> Parser:
     made = Parser(
         "serve",
         usage="[flags]",
-        description="Runs a local server that answers with a short text, or with the fault that the path names.",
+        description="Runs a local server that responds with a short text, or with the fault that the path names.",
         examples=_EXAMPLES,
     )
     made.group("where")
     made.value("host", "--host", metavar="ADDRESS", text=f"address to listen on (default: {_server.DEFAULT_HOST})")
     made.value("port", "--port", metavar="N", text=f"port to listen on; 0 takes a free one (default: {DEFAULT_PORT})")
     made.value("threads", "--threads", metavar="N", text="worker threads (default: one for each core)")
-    made.group("answers")
-    made.value("delay", "--delay", metavar="SECONDS", text="wait before each answer: 1.5, or 0..3 evenly between")
-    made.value("delay_whole", "--delay-whole", metavar="SECONDS", text="the same, in whole seconds only")
-    made.value("body_bytes", "--body-bytes", metavar="SIZE", text="length of each body (default: a greeting)")
-    made.value("status", "--status", metavar="N", text=f"status of each answer (default: {_server.DEFAULT_STATUS})")
+    made.group("responses")
+    made.value("delay", "--delay", metavar="TIME", text="wait before each response: 1.5s, or evenly between, 0..3s")
+    made.value("delay_whole", "--delay-whole", metavar="TIME", text="the same, in whole seconds only")
+    made.value("body_size", "--body-size", metavar="SIZE", text="size of each body (default: a greeting)")
+    made.value("status", "--status", metavar="N", text=f"status of each response (default: {_server.DEFAULT_STATUS})")
     made.value("seed", "--seed", metavar="N", text=f"seed of the random delays (default: {_server.DEFAULT_SEED})")
     made.value(
         "robots",
         "--robots",
         metavar="PATH",
-        text="answer /robots.txt as this path of the server: /status/503, /fault/refuse, /base64/...",
+        text="respond to /robots.txt as this path of the server does: /status/503, /fault/refuse, /base64/...",
     )
     made.group("protocol")
     made.switch("http2", "--http2", text="speak HTTP/2, too: with TLS by ALPN, without it by prior knowledge")
@@ -154,20 +157,22 @@ def parser() -> Parser:
     made.value("cert", "--cert", metavar="FILE", text="serve with TLS, with this certificate in PEM")
     made.value("key", "--key", metavar="FILE", text="and this key in PEM")
     made.value(
-        "tls_made",
-        "--tls-made",
+        "self_signed",
+        "--self-signed",
         metavar="FILE",
         text="serve with TLS, with a certificate that is made now for localhost, and written to this file",
     )
     made.group("capacity")
-    made.value("capacity", "--capacity", metavar="N", text="answer N at once, others wait; /capacity/M changes it")
-    made.switch("refuse", "--refuse", text="answer 503 to what is beyond the capacity")
+    made.value(
+        "capacity", "--capacity", metavar="N", text="serve N requests at once, others wait; /capacity/M changes it"
+    )
+    made.switch("refuse", "--refuse", text="respond with 503 beyond the capacity")
     made.group("limits of an API")
     made.value(
         "api_rate",
         "--api-rate",
         metavar="RATE",
-        text="answer 429 with Retry-After beyond so many requests in a time: 500/s, 5/2s",
+        text="respond with 429 and Retry-After beyond so many requests in a time: 500/s, 5/2s",
     )
     made.value("api_concurrency", "--api-concurrency", metavar="N", text="beyond so many at once")
     made.value(
@@ -179,15 +184,16 @@ def parser() -> Parser:
     made.value(
         "api_burst",
         "--api-burst",
-        metavar="SECONDS",
-        text=f"so many seconds' worth at once after a pause (default: {_server.DEFAULT_API_BURST_S:g})",
+        metavar="N",
+        text="so many requests at once after a pause, or tokens without --api-rate",
+        default=f"as many as the rate allows in {_server.DEFAULT_API_BURST_S:g} s",
     )
     made.switch("api_per_host", "--api-per-host", text="limit each host (header Host) for itself")
     made.value(
         "api_fail_first",
         "--api-fail-first",
         metavar="PERCENT",
-        text="answer 500 to the first try of so many, told apart by Idempotency-Key or URL",
+        text="respond with 500 to the first attempt of so many, recognised by Idempotency-Key or URL",
     )
     made.group("log")
     made.value(

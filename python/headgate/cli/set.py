@@ -33,8 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     _option_flags.check(values, options)
     from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
 
-    print(_changes.MESSAGES[set_in(options)])
-    return 0
+    return _changes.change(options.output, lambda: set_in(options))
 
 
 def parser() -> Parser:
@@ -42,8 +41,5 @@ def parser() -> Parser:
     made = Parser("set", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     made.group("what to change")
     made.argument("output", "OUT", _changes.OUT_MEANS)
-    for group in _option_flags.WORK_GROUPS:
-        if _option_flags.typed(SET, group):
-            made.group(group)
-            _option_flags.add(made, SET, group)
+    _option_flags.add_groups(made, SET)
     return made

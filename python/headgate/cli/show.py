@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from headgate import _format
 from headgate._checks import whole
-from headgate.cli._parser import CommandLineError, Parser
+from headgate._errors import OutputError
+from headgate.cli import _ending
+from headgate.cli._parser import Parser
+from headgate.cli._values import CommandLineError
 from headgate.cli._wrapping import fitted
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ _NULL: Final = "-"
 _FIRST: Final = ("row", "status", "error", "url")
 _LATER: Final = (
     "elapsed_us",
-    "body_bytes",
+    "received_bytes",
     "body",
     "body_base64",
     "error_message",
@@ -62,7 +65,10 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("path", "is missing: name a directory of results")
     rows = values.whole("rows", DEFAULT_ROWS, whole(0, MAX_ROWS))
     values.check()
-    show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
+    try:
+        show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
+    except OutputError as error:
+        return _ending.report_damage(error, path)
     return 0
 
 

@@ -2,10 +2,23 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from headgate._errors import OutputError
+from headgate.cli import _ending
+from headgate.cli._exit_codes import (
+    EXIT_FAILED_ROWS,
+    EXIT_OK,
+    EXIT_RUNNING,
+    EXIT_UNFINISHED,
+    STATUS_MEANINGS,
+    listing,
+)
 from headgate.cli._parser import Parser
-from headgate.cli._wrapping import fitted, terminal_width
+from headgate.cli._wrapping import fitted, help_width, terminal_width
+
+if TYPE_CHECKING:
+    from headgate.jobs._status import JobStatus
 
 _DESCRIPTION: Final = """\
 Shows how far the job in OUT had got at its last commit, and checks its results: whether a file is missing, has another
@@ -15,16 +28,14 @@ compared with its checksum, too. A running job is not disturbed."""
 _EXAMPLES: Final = """\
 examples:
   headgate status results
-  headgate status results --json | jq .done
+  headgate status results --as-json | jq .done
 
-the keys of --json, which will not change: output, input, format; rows (null: not known), done, watermark (all rows
-before it are done), answered, failed, errors (failed rows by kind, or by status as status:503), parts, bytes,
+the keys of --as-json, which will not change: output, input, format; rows (null: not known), done, watermark (all rows
+before it are done), succeeded, failed, errors (failed rows by kind, or by status as status:503), parts, bytes,
 parts_to_place (files that were not moved to their places because the job was killed), finished, resumable, running,
 pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set (options that were
 set while it ran), paused, run_count, and runs: the last 32, each with command, started_at, committed_at, rows, ended.
-Times are in UTC, as in RFC 3339.
-
-exit codes: 0, or 2 if there is no job or it is damaged"""
+Times are in UTC, as in RFC 3339."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,19 +50,36 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
     from headgate.jobs._status import report  # noqa: PLC0415 - as above
 
-    status = status_of(output, check_all=values.switch("check_all"))
-    if values.switch("json"):
+    try:
+        status = status_of(output, check_all=values.switch("check_all"))
+    except OutputError as error:
+        return _ending.report_damage(error, output)
+    if values.switch("as_json"):
         sys.stdout.write(status.to_json())
     else:
         print(fitted(report(status, terminal_width(sys.stdout)), sys.stdout))
-    return 0
+    return exit_code(status)
+
+
+def exit_code(status: "JobStatus") -> int:
+    """Returns the exit code for the state of a job."""
+    if status.running:
+        return EXIT_RUNNING
+    if not status.finished:
+        return EXIT_UNFINISHED
+    return EXIT_FAILED_ROWS if status.failed else EXIT_OK
 
 
 def parser() -> Parser:
     """Returns the parser of the verb."""
-    made = Parser("status", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made = Parser(
+        "status",
+        usage="OUT [flags]",
+        description=_DESCRIPTION,
+        examples=f"{_EXAMPLES}\n\n{listing(STATUS_MEANINGS, help_width())}",
+    )
     made.group("what to show")
     made.argument("output", "OUT", "the directory of a job")
-    made.switch("json", "--json", text="as JSON")
+    made.switch("as_json", "--as-json", text="print all of it as JSON")
     made.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
     return made

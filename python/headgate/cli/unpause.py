@@ -7,7 +7,7 @@ from headgate.cli import _changes
 from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
-Has the job in OUT go on after `headgate pause OUT`."""
+Continues the job in OUT after `headgate pause OUT`."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -98,7 +98,9 @@ class BatchMode:
         self._progress = progress
         self._is_active = False
 
-    def batches(self, requests: RequestSource | None, given: dict[str, Any], *, has_begun: bool) -> BatchIterator:
+    def to_arrow_batches(
+        self, requests: RequestSource | None, given: dict[str, Any], *, has_begun: bool
+    ) -> BatchIterator:
         """Returns an iterator over batches of the results.
 
         Raises:
@@ -108,14 +110,14 @@ class BatchMode:
         source = RequestSupply(RequestSource(()) if requests is None else requests, self._base_url)
         return BatchIterator(self._begin(given, watched=False), source, self._progress)
 
-    def async_batches(
+    def to_async_arrow_batches(
         self,
         requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None,
         given: dict[str, Any],
         *,
         has_begun: bool,
     ) -> AsyncBatchIterator:
-        """Returns the iterator for an event loop. Raises as `batches`."""
+        """Returns the iterator for an event loop. Raises as `to_arrow_batches`."""
         self._enter(has_begun=has_begun, is_empty=requests is None)
         source, flow = (() if requests is None else requests), self._begin(given, watched=True)
         return AsyncBatchIterator(
@@ -129,15 +131,17 @@ class BatchMode:
             RuntimeError: It was.
         """
         if self._is_active:
-            raise RuntimeError("batches() was called: its results come in batches, and there are no outcomes")
+            raise RuntimeError("to_arrow_batches() was called: its results come in batches, and there are no outcomes")
 
     def _enter(self, *, has_begun: bool, is_empty: bool) -> None:
         if self._is_active:
-            raise RuntimeError("batches() was called before: take the results from what it returned")
+            raise RuntimeError("to_arrow_batches() was called before: take the results from what it returned")
         if has_begun:
-            raise RuntimeError("batches() comes first: outcomes were taken, requests submitted, or it was closed")
+            raise RuntimeError(
+                "to_arrow_batches() comes first: outcomes were taken, requests submitted, or it was closed"
+            )
         if is_empty:
-            raise RuntimeError("batches() needs requests: call fetch_many(requests).batches()")
+            raise RuntimeError("to_arrow_batches() needs requests: call fetch_many(requests).to_arrow_batches()")
         self._is_active = True
 
     def _begin(self, given: dict[str, Any], *, watched: bool) -> BatchFlow:

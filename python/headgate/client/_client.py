@@ -7,16 +7,17 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, Unpack
 
 from headgate._native import BatchTable
+from headgate._option import OptionSet
 from headgate._summary import Snapshot
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator
 from headgate.batches._options import TableKeywords
 from headgate.batches._supply import run_in_own_thread
 from headgate.client._calls import async_tables, tables
-from headgate.client._client_options import CLIENT, ClientKeywords, base_url_of, options_of
+from headgate.client._client_options import ASYNC_CLIENT, CLIENT, ClientKeywords, base_url_of, options_of
 from headgate.client._engine import Engine
 from headgate.client._fetch_many import AsyncFetchMany, FetchMany
 from headgate.client._loops import Loops
-from headgate.client._request import Request, RequestKeywords, RequestLike, check_is_request, request_of
+from headgate.client._request import Request, RequestKeywords, RequestLike, check_is_request, native_of, request_of
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, OpenStreams, StreamedResponse, open_async_stream, open_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
@@ -27,9 +28,9 @@ from headgate.jobs._progress import ProgressTarget
 class _EngineClient:
     """The base of both clients: an engine and its statistics."""
 
-    def __init__(self, base_url: str, options: dict[str, Any]) -> None:
+    def __init__(self, base_url: str, options: OptionSet[Any], given: dict[str, Any]) -> None:
         self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(options, type(self).__name__, self._base_url), "client")
+        self._engine = Engine(options_of(options, given, self._base_url), "client")
         self._streams = OpenStreams(self._engine)
 
     def statistics(self) -> Snapshot:
@@ -78,13 +79,13 @@ class Client(_EngineClient):
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, dict(options))
+        super().__init__(base_url, CLIENT, dict(options))
 
     def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its response. Ctrl-C ends the wait and cancels the request.
 
-        >>> client.request("OPTIONS", "/echo", headers={"X-Trace": "7"}).json()["method"]
-        'OPTIONS'
+        >>> client.request("GET", "/echo", headers={"X-Trace": "7"}).json()["method"]
+        'GET'
 
         Args:
             method: The method, such as `GET`.
@@ -92,7 +93,8 @@ class Client(_EngineClient):
                 `headgate.Request`, without `tag`.
 
         Raises:
-            RequestError: The request failed; each error kind has a class.
+            RequestError: The request failed, or an argument has an invalid value; each error kind has a class.
+            TypeError: There is no such argument.
             RuntimeError: The client is closed.
         """
         return self.send(request_of(method, url, dict(options), "request"))
@@ -104,7 +106,7 @@ class Client(_EngineClient):
         7
         """
         check_is_request(request)
-        native = self._engine.native.call(request.native(self._base_url))
+        native = self._engine.native.call(native_of(request, self._base_url))
         return response_of(request, native if native is not None else self._engine.raise_closed())
 
     def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
@@ -122,6 +124,14 @@ class Client(_EngineClient):
         '13'
         """
         return self.send(request_of("HEAD", url, dict(options), "head"))
+
+    def options(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends an OPTIONS request. See `request`.
+
+        >>> client.options("/echo").json()["method"]
+        'OPTIONS'
+        """
+        return self.send(request_of("OPTIONS", url, dict(options), "options"))
 
     def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a POST request. See `request`.
@@ -161,8 +171,8 @@ class Client(_EngineClient):
         """Sends a request, and returns its response as soon as its headers have arrived: you read the body later.
 
         At most about 256 KiB of the body are in memory, and over HTTP/2 up to 1 MiB more: while you don't read, the
-        server waits. So `max_body_bytes` doesn't apply. Until you have the response, redirects are followed and
-        transient failures are retried; after that, iterating raises errors. `timeout_s` limits the time until the
+        server waits. So `max_body_size` doesn't apply. Until you have the response, redirects are followed and
+        transient failures are retried; after that, iterating raises errors. `timeout` limits the time until the
         headers have arrived, and then the time between two pieces of the body. It doesn't run while you don't read.
 
         An open stream counts as one request in flight, for the client and for its host. After you have read to the end,
@@ -180,7 +190,8 @@ class Client(_EngineClient):
             A context manager for a `StreamedResponse`.
 
         Raises:
-            RequestError: The request failed; when the block is entered.
+            RequestError: The request failed, or an argument has an invalid value; when the block is entered.
+            TypeError: There is no such argument.
             RuntimeError: The client is closed, or this thread has the maximum number of open streams.
         """
         return open_stream(
@@ -204,8 +215,8 @@ class Client(_EngineClient):
                 the iteration.
 
         Returns:
-            An iterator. Leaving its `with` block cancels what is in flight. Its `submit` adds requests; its `batches`
-            returns results as record batches in place of outcomes.
+            An iterator. Leaving its `with` block cancels what is in flight. Its `submit` adds requests;
+            its `to_arrow_batches` returns results as record batches in place of outcomes.
 
         Raises:
             TypeError: `requests` is a single request.
@@ -219,7 +230,7 @@ class Client(_EngineClient):
         """Makes one request for each row of a table, and yields the results in batches.
 
         It is `headgate.map_batches` with the connections and the limits of the client, and URLs may be relative to its
-        `base_url`. Values of responses are selected by the client's `select` and by this one.
+        `base_url`. Values of responses are extracted by the client's `extract` and by this one.
 
         >>> table = pyarrow.table({"url": ["/hello", "/status/404"]})
         >>> for batch in client.map_batches(table):
@@ -298,7 +309,7 @@ class AsyncClient(_EngineClient):
     Hello, World!
     """
 
-    @CLIENT.shown_by
+    @ASYNC_CLIENT.shown_by
     def __init__(self, *, base_url: str = "", **options: Unpack[ClientKeywords]) -> None:
         """Starts the engine of the client.
 
@@ -310,14 +321,14 @@ class AsyncClient(_EngineClient):
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, dict(options))
+        super().__init__(base_url, ASYNC_CLIENT, dict(options))
         self._loops = Loops(self._engine)
 
     async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
 
-        >>> (await client.request("OPTIONS", "/echo")).json()["method"]
-        'OPTIONS'
+        >>> (await client.request("GET", "/echo")).json()["method"]
+        'GET'
 
         Args:
             method: The method, such as `GET`.
@@ -325,7 +336,8 @@ class AsyncClient(_EngineClient):
                 `headgate.Request`, without `tag`.
 
         Raises:
-            RequestError: The request failed; each error kind has a class.
+            RequestError: The request failed, or an argument has an invalid value; each error kind has a class.
+            TypeError: There is no such argument.
             RuntimeError: The client is closed.
         """
         return await self.send(request_of(method, url, dict(options), "request"))
@@ -337,7 +349,7 @@ class AsyncClient(_EngineClient):
         7
         """
         check_is_request(request)
-        return response_of(request, await self._loops.of_running_loop().send(request.native(self._base_url)))
+        return response_of(request, await self._loops.of_running_loop().send(native_of(request, self._base_url)))
 
     async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a GET request. See `request`.
@@ -355,6 +367,14 @@ class AsyncClient(_EngineClient):
         '13'
         """
         return await self.send(request_of("HEAD", url, dict(options), "head"))
+
+    async def options(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends an OPTIONS request. See `request`.
+
+        >>> (await client.options("/echo")).json()["method"]
+        'OPTIONS'
+        """
+        return await self.send(request_of("OPTIONS", url, dict(options), "options"))
 
     async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
         """Sends a POST request. See `request`.
@@ -432,8 +452,8 @@ class AsyncClient(_EngineClient):
 
         Returns:
             An asynchronous iterator. Leaving its `async with` block cancels what is in flight; cancelling the wait for
-            an outcome, as a timeout does, loses nothing within the block. Its `batches` returns results as record
-            batches in place of outcomes.
+            an outcome, as a timeout does, loses nothing within the block. Its `to_arrow_batches` returns results as
+            record batches in place of outcomes.
 
         Raises:
             TypeError: `requests` is a single request.

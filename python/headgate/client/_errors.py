@@ -1,31 +1,33 @@
 """The errors of one request: a class for each error kind of the engine.
 
 HeadgateError
-  StatusError        (RuntimeError)      `raise_for_status`: the status is not 2xx
-  RequestError                           there is no usable response
-    InvalidRequest    (ValueError)       the request can't be sent
-    ResolveError      (ConnectionError)  the host has no address
-    ConnectError      (ConnectionError)  no address of the host accepted a connection
-    TlsError          (ConnectionError)  the handshake failed
-    ConnectTimeout    (TimeoutError)     no connection in time
-    RequestTimeout    (TimeoutError)     no complete response in time
-    ConnectionClosed  (ConnectionError)  the server closed the connection before the response was complete
-    ProtocolError     (ConnectionError)  the server sent something other than HTTP
-    BodyTooLarge      (ValueError)       the body is longer than `max_body_bytes`
-    DecodeError       (ValueError)       the body does not have its content-encoding
-    HostDown          (ConnectionError)  the host did not respond for too long
-    ProxyError        (ConnectionError)  the proxy refused, or could not be reached
-    TooManyRedirects  (RuntimeError)     more redirects than are followed
-    RedirectLoop      (RuntimeError)     a redirect led back to a request that was made before
-    BlockedByRobots   (PermissionError)  the host's robots.txt disallows it
-    BlockedByNetworkPolicy (PermissionError)  the network policy forbids the address
-    UnexpectedAnswer  (ValueError)       the response lacks a required value
-    ChecksumMismatch  (ValueError)       the body does not have its checksum (jobs only)
-    DuplicateName     (FileExistsError)  the body's file existed before (jobs only)
-    RequestCancelled  (RuntimeError)     the request was cancelled before it had a response
+  RequestError                              what a call of a client raises about its request
+    StatusError             (RuntimeError)  `raise_for_status`: the status is not 2xx
+    InvalidRequest          (ValueError)    the request can't be sent: its URL or an argument is invalid
+    DnsError                (ConnectionError)  the host has no address
+    ConnectError            (ConnectionError)  no address of the host accepted a connection
+    TlsError                (ConnectionError)  the handshake failed
+    RequestTimeout          (TimeoutError)  a timeout of the request has passed
+      ConnectTimeout                        no connection in time
+      ReadTimeout                           the attempt had no complete response in time
+      TotalTimeout                          no response in time, over all attempts and the waits between them
+    ConnectionClosed        (ConnectionError)  the server closed the connection before the response was complete
+    ProtocolError           (ConnectionError)  the server sent something other than HTTP
+    BodyTooLarge            (ValueError)    the body is longer than `max_body_size`
+    DecodeError             (ValueError)    the body does not have its content-encoding
+    HostDown                (ConnectionError)  the host did not respond for too long
+    ProxyError              (ConnectionError)  the proxy refused, or could not be reached
+    TooManyRedirects        (RuntimeError)  more redirects than are followed
+    RedirectLoop            (RuntimeError)  a redirect led back to a request that was made before
+    BlockedByRobots         (PermissionError)  the host's robots.txt disallows it
+    BlockedByNetworkPolicy  (PermissionError)  the network policy forbids the address
+    UnexpectedResponse      (ValueError)    the response lacks a required value
+    ChecksumMismatch        (ValueError)    the body does not have its checksum (jobs only)
+    DuplicateName           (FileExistsError)  the body's file existed before (jobs only)
+    RequestCancelled        (RuntimeError)  the request was cancelled before it had a response
 """
 
-from typing import ClassVar, Final
+from typing import Final
 
 from headgate._errors import HeadgateError
 
@@ -34,7 +36,7 @@ CLASS_OF: Final[dict[str, type["RequestError"]]] = {}
 
 
 class RequestError(HeadgateError):
-    """A request failed: there is no usable response.
+    """A call of a client failed: the base of all errors about its request, from a wrong argument to a status.
 
     >>> try:
     ...     client.get("http://127.0.0.1:1/")
@@ -43,17 +45,20 @@ class RequestError(HeadgateError):
     connect http://127.0.0.1:1/ 1
 
     Attributes:
-        kind: The error kind, as in the column `error` of a job's results.
+        kind: The error kind, as in the column `error` of a job's results; of a `StatusError`, `status:404` or the like.
+            Empty in a base of several kinds.
         url: The URL of the request.
-        attempts: The number of attempts.
+        attempts: The number of attempts; 0 if nothing was sent.
         elapsed_s: The time of the last attempt, in seconds.
     """
 
-    kind: ClassVar[str] = ""
+    kind: str = ""
 
-    def __init_subclass__(cls, *, kind: str) -> None:
-        cls.kind = kind
-        CLASS_OF[kind] = cls
+    def __init_subclass__(cls, *, kind: str = "") -> None:
+        super().__init_subclass__()
+        if kind:
+            cls.kind = kind
+            CLASS_OF[kind] = cls
 
     def __init__(self, message: str, *, url: str = "", attempts: int = 0, elapsed_s: float = 0.0) -> None:
         super().__init__(message)
@@ -66,19 +71,19 @@ class RequestError(HeadgateError):
 
 
 class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa: N818 - what happened, in words
-    """The request is invalid, and nothing was sent.
+    """The request is invalid, because of its URL or an argument of the call. Nothing was sent.
 
     >>> client.get("ftp://host/")
     Traceback (most recent call last):
-    headgate.client._errors.InvalidRequest: ftp://host/: only URLs of http and https are supported (not ftp)
+    headgate.InvalidRequest: ftp://host/: only URLs of http and https are supported (not ftp)
     """
 
 
-class ResolveError(RequestError, ConnectionError, kind="resolve"):
+class DnsError(RequestError, ConnectionError, kind="dns"):
     """The hostname has no address, or no DNS server responded in time.
 
-    >>> headgate.ResolveError.kind, issubclass(headgate.ResolveError, ConnectionError)
-    ('resolve', True)
+    >>> headgate.DnsError.kind, issubclass(headgate.DnsError, ConnectionError)
+    ('dns', True)
     """
 
 
@@ -87,7 +92,7 @@ class ConnectError(RequestError, ConnectionError, kind="connect"):
 
     >>> client.get("http://127.0.0.1:1/")
     Traceback (most recent call last):
-    headgate.client._errors.ConnectError: http://127.0.0.1:1/: connection refused (127.0.0.1:1)
+    headgate.ConnectError: http://127.0.0.1:1/: connection refused (127.0.0.1:1)
     """
 
 
@@ -96,33 +101,52 @@ class TlsError(RequestError, ConnectionError, kind="tls"):
 
     >>> client.get("https://127.0.0.1:8080/")  # which speaks no TLS
     Traceback (most recent call last):
-    headgate.client._errors.TlsError: https://127.0.0.1:8080/: ...
+    headgate.TlsError: https://127.0.0.1:8080/: ...
     """
 
 
-class ConnectTimeout(RequestError, TimeoutError, kind="connect_timeout"):  # noqa: N818 - as above
-    """No connection was made in time; nothing was sent.
+class RequestTimeout(RequestError, TimeoutError):  # noqa: N818 - as above
+    """A timeout of the request has passed: the base of all timeouts.
 
-    >>> headgate.ConnectTimeout.kind, issubclass(headgate.ConnectTimeout, TimeoutError)
+    >>> try:
+    ...     client.get("/delay/3600", timeout=0.1)
+    ... except headgate.RequestTimeout as error:
+    ...     print(type(error).__name__, isinstance(error, TimeoutError))
+    ReadTimeout True
+    """
+
+
+class ConnectTimeout(RequestTimeout, kind="connect_timeout"):
+    """No connection was made in time (`connect_timeout`); nothing was sent.
+
+    >>> headgate.ConnectTimeout.kind, issubclass(headgate.ConnectTimeout, headgate.RequestTimeout)
     ('connect_timeout', True)
     """
 
 
-class RequestTimeout(RequestError, TimeoutError, kind="timeout"):  # noqa: N818 - as above
-    """No complete response arrived in time.
+class ReadTimeout(RequestTimeout, kind="timeout"):
+    """The attempt had no complete response in time (`timeout`, `first_byte_timeout`, `idle_timeout`).
 
-    >>> client.get("/delay/3600", timeout_s=0.1)
+    >>> client.get("/delay/3600", timeout=0.1)
     Traceback (most recent call last):
-    headgate.client._errors.RequestTimeout: http://127.0.0.1:8080/delay/3600: ...
+    headgate.ReadTimeout: http://127.0.0.1:8080/delay/3600: ...
     """
 
 
-class ConnectionClosed(RequestError, ConnectionError, kind="closed"):  # noqa: N818 - as above
+class TotalTimeout(RequestTimeout, kind="total_timeout"):
+    """There was no response in time (`total_timeout`), over all attempts and the waits between them.
+
+    >>> headgate.TotalTimeout.kind, issubclass(headgate.TotalTimeout, headgate.RequestTimeout)
+    ('total_timeout', True)
+    """
+
+
+class ConnectionClosed(RequestError, ConnectionError, kind="connection_closed"):  # noqa: N818 - as above
     """The server closed or reset the connection before the response was complete.
 
     >>> client.get("/fault/reset-mid-body")
     Traceback (most recent call last):
-    headgate.client._errors.ConnectionClosed: http://127.0.0.1:8080/fault/reset-mid-body: ...
+    headgate.ConnectionClosed: http://127.0.0.1:8080/fault/reset-mid-body: ...
     """
 
 
@@ -131,16 +155,16 @@ class ProtocolError(RequestError, ConnectionError, kind="protocol"):
 
     >>> client.get("/fault/garbage")
     Traceback (most recent call last):
-    headgate.client._errors.ProtocolError: http://127.0.0.1:8080/fault/garbage: ...
+    headgate.ProtocolError: http://127.0.0.1:8080/fault/garbage: ...
     """
 
 
 class BodyTooLarge(RequestError, ValueError, kind="body_too_large"):  # noqa: N818 - as above
-    """The body is longer than `max_body_bytes`.
+    """The body is longer than `max_body_size`.
 
-    >>> headgate.Client(max_body_bytes=1000).get("http://127.0.0.1:8080/bytes/1001")
+    >>> headgate.Client(max_body_size=1000).get("http://127.0.0.1:8080/bytes/1001")
     Traceback (most recent call last):
-    headgate.client._errors.BodyTooLarge: http://127.0.0.1:8080/bytes/1001: ...
+    headgate.BodyTooLarge: http://127.0.0.1:8080/bytes/1001: ...
     """
 
 
@@ -149,7 +173,7 @@ class DecodeError(RequestError, ValueError, kind="decode"):
 
     >>> client.get("/fault/corrupt-gzip")
     Traceback (most recent call last):
-    headgate.client._errors.DecodeError: http://127.0.0.1:8080/fault/corrupt-gzip: ...
+    headgate.DecodeError: http://127.0.0.1:8080/fault/corrupt-gzip: ...
     """
 
 
@@ -166,7 +190,7 @@ class ProxyError(RequestError, ConnectionError, kind="proxy"):
 
     >>> headgate.Client(proxy="http://127.0.0.1:1", retries=0).get("http://127.0.0.1:8080/hello")
     Traceback (most recent call last):
-    headgate.client._errors.ProxyError: http://127.0.0.1:8080/hello: ...
+    headgate.ProxyError: http://127.0.0.1:8080/hello: ...
     """
 
 
@@ -175,7 +199,7 @@ class TooManyRedirects(RequestError, RuntimeError, kind="too_many_redirects"):  
 
     >>> client.get("/redirect/11")
     Traceback (most recent call last):
-    headgate.client._errors.TooManyRedirects: http://127.0.0.1:8080/redirect/...
+    headgate.TooManyRedirects: http://127.0.0.1:8080/redirect/...
     """
 
 
@@ -184,17 +208,17 @@ class RedirectLoop(RequestError, RuntimeError, kind="redirect_loop"):  # noqa: N
 
     >>> client.get("/fault/redirect-loop")
     Traceback (most recent call last):
-    headgate.client._errors.RedirectLoop: http://127.0.0.1:8080/fault/redirect-loop: ...
+    headgate.RedirectLoop: http://127.0.0.1:8080/fault/redirect-loop: ...
     """
 
 
 class BlockedByRobots(RequestError, PermissionError, kind="blocked_by_robots"):  # noqa: N818 - as above
     """The host's robots.txt disallows the URL, and nothing was sent.
 
-    >>> with headgate.Client(base_url="http://127.0.0.1:8080", robots=True) as client:
+    >>> with headgate.Client(base_url="http://127.0.0.1:8080", obey_robots=True) as client:
     ...     client.get("/deny")
     Traceback (most recent call last):
-    headgate.client._errors.BlockedByRobots: http://127.0.0.1:8080/deny: ...
+    headgate.BlockedByRobots: http://127.0.0.1:8080/deny: ...
     """
 
 
@@ -204,15 +228,15 @@ class BlockedByNetworkPolicy(RequestError, PermissionError, kind="blocked_by_net
     >>> with headgate.Client(network="public") as client:
     ...     client.get("http://127.0.0.1:8080/hello")
     Traceback (most recent call last):
-    headgate.client._errors.BlockedByNetworkPolicy: http://127.0.0.1:8080/hello: ...
+    headgate.BlockedByNetworkPolicy: http://127.0.0.1:8080/hello: ...
     """
 
 
-class UnexpectedAnswer(RequestError, ValueError, kind="unexpected_answer"):  # noqa: N818 - as above
+class UnexpectedResponse(RequestError, ValueError, kind="unexpected_response"):  # noqa: N818 - as above
     """The response lacks a value that is required.
 
-    >>> headgate.UnexpectedAnswer.kind, issubclass(headgate.UnexpectedAnswer, ValueError)
-    ('unexpected_answer', True)
+    >>> headgate.UnexpectedResponse.kind, issubclass(headgate.UnexpectedResponse, ValueError)
+    ('unexpected_response', True)
     """
 
 

@@ -116,15 +116,15 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         self._flow.completions.wake()
 
     @BATCHES.shown_by
-    def batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
+    def to_arrow_batches(self, **options: Unpack[ResultKeywords]) -> BatchIterator:
         """Returns the results as record batches in place of outcomes, without a Python object for each.
 
-        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
+        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).to_arrow_batches(drop=["headers"])
         >>> pyarrow.table(batches).num_rows
         100
 
         Args:
-            **options: `help(headgate.FetchMany.batches)` describes each with its default.
+            **options: `help(headgate.FetchMany.to_arrow_batches)` describes each with its default.
 
         Returns:
             An iterator over batches, which is also a stream of them (`__arrow_c_stream__`). They have the columns of
@@ -138,7 +138,7 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         """
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun
-        batches = self._batch_mode.batches(self._source, dict(options), has_begun=has_begun)
+        batches = self._batch_mode.to_arrow_batches(self._source, dict(options), has_begun=has_begun)
         self._source = None
         self._flow.close()
         return batches
@@ -274,26 +274,26 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         self._news.set()
 
     @BATCHES.shown_by
-    def batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
+    def to_arrow_batches(self, **options: Unpack[ResultKeywords]) -> AsyncBatchIterator:
         """Returns the results as record batches in place of outcomes, without a Python object for each.
 
-        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).batches(omit=["headers"])
+        >>> batches = client.fetch_many(f"/{n}" for n in range(100)).to_arrow_batches(drop=["headers"])
         >>> sum([batch.num_rows async for batch in batches])
         100
 
         Args:
-            **options: `help(headgate.AsyncFetchMany.batches)` describes each with its default.
+            **options: `help(headgate.AsyncFetchMany.to_arrow_batches)` describes each with its default.
 
         Returns:
-            An asynchronous iterator over batches like those of `FetchMany.batches`.
+            An asynchronous iterator over batches like those of `FetchMany.to_arrow_batches`.
 
         Raises:
             UsageError: An option has an invalid value.
-            RuntimeError: As `FetchMany.batches`.
+            RuntimeError: As `FetchMany.to_arrow_batches`.
         """
         flow = self._flow
         has_begun = flow.is_closed or flow.has_begun or self._loop is not None
-        batches = self._batch_mode.async_batches(self._requests, dict(options), has_begun=has_begun)
+        batches = self._batch_mode.to_async_arrow_batches(self._requests, dict(options), has_begun=has_begun)
         self._source = self._pulled = None
         self._close()
         return batches

@@ -162,7 +162,7 @@ class RequestFlow:
         self._process = engine.process
         self._base_url = base_url
         self._concurrency: int = engine.options.concurrency
-        self._memory: int = engine.native.max_memory_bytes
+        self._memory: int = engine.native.max_memory
         self._max_outstanding: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
         self._bytes_each = 0.0
         self._ready_bytes = 0
@@ -217,18 +217,18 @@ class RequestFlow:
         if self.completions.submit(number, native) is None:
             self._engine.raise_closed()
 
-    def take_arrived(self, arrived: Sequence[tuple[int, NativeOutcome]], body_bytes: int) -> None:
-        """Takes responses that have arrived, whose bodies have `body_bytes` together."""
+    def take_arrived(self, arrived: Sequence[tuple[int, NativeOutcome]], received_bytes: int) -> None:
+        """Takes responses that have arrived, whose bodies have `received_bytes` together."""
         if not arrived:
             return
-        self._ready_bytes = body_bytes + (self._ready_bytes if self._ready else 0)
-        self._bytes_each = (self._bytes_each + body_bytes / len(arrived)) / 2
+        self._ready_bytes = received_bytes + (self._ready_bytes if self._ready else 0)
+        self._bytes_each = (self._bytes_each + received_bytes / len(arrived)) / 2
         self._max_outstanding = self._outstanding_bound()
         for number, response in arrived:
             request = self._in_flight.pop(number, None)
             if request is None:
                 continue
-            outcome = Outcome(request, response)
+            outcome = Outcome(request, response, number)
             if self._ordered:
                 self._early[number] = outcome
             else:

@@ -5,13 +5,16 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypedDict
+from datetime import timedelta
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 from urllib.parse import urlencode
 
-from headgate._checks import check, kind_of, one_of
-from headgate._nearest import nearest
+from headgate._checks import check, kind_of, one_of, seconds_of
+from headgate._foreign import OTHER_TIMEOUTS, hint
 from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
+from headgate.client._client_options import CLIENT
+from headgate.client._errors import InvalidRequest
 from headgate.jobs._option_entry import Redirects
 from headgate.jobs._options import ENTRIES
 
@@ -31,7 +34,7 @@ class NativeRequest(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
     body: bytes | None = None
     body_type: str | None = None
-    timeout_s: float | None = None
+    timeout: float | None = None
     redirects: str | None = None
     cost: int | None = None
     defect: str | None = None
@@ -43,21 +46,6 @@ Native: TypeAlias = str | NativeRequest
 _MAX_COST: Final = 2**63
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-_FOREIGN_NAMES: Final = {
-    "timeout": "timeout_s: seconds for each attempt",
-    "allow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
-    "follow_redirects": "redirects: 'follow', 'same-origin' or 'none'",
-    "verify": "insecure or cacert of the client",
-    "cert": "cert and key of the client",
-    "proxies": "proxy of the client",
-    "proxy": "proxy of the client",
-    "stream": "client.stream(method, url) in place of the method, as a context manager",
-    "cookies": "headers={'Cookie': ...}",
-    "extensions": "the options of the client",
-    "ssl": "insecure, cacert, cert and key of the client",
-}
-"""Names that httpx, requests and aiohttp use for arguments that have another name here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -77,11 +65,11 @@ class Request:
         data: The fields of a form, or the body.
         files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
         json: A value that is sent as JSON.
-        timeout_s: Seconds for each attempt, in place of the client's.
+        timeout: Seconds for each attempt, in place of the client's.
         auth: A user and a password.
         redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None` means as the client does.
-        cost: The cost for the client's `rate_cost`, a number of 0 or more, rounded up; `None` means 1, or the client's
-            `cost_of`.
+        cost: The cost for the client's `cost_rate`, a number of 0 or more, rounded up; `None` means 1, or the client's
+            `cost_estimate`.
         tag: Any value by which the caller recognises the request.
     """
 
@@ -93,7 +81,7 @@ class Request:
     data: Pairs | bytes | str | None = None
     files: Files | None = None
     json: Any = None
-    timeout_s: float | None = None
+    timeout: float | timedelta | None = None
     auth: tuple[str, str] | None = None
     redirects: Redirects | None = None
     cost: float | None = None
@@ -117,7 +105,7 @@ class Request:
             raise TypeError(f"a request is a URL, a headgate.Request or a mapping, not {kind_of(request)}")
         for name in request:
             if name not in NAMES:
-                raise_unknown_name(f"a request has no {name!r}", name, NAMES)
+                raise TypeError(f"a request has no {name!r}{hint(name, NAMES, CLIENT.entries)}")
         if "url" not in request:
             raise TypeError("a request that is a mapping needs a 'url'")
         return cls(**request)
@@ -144,10 +132,23 @@ class Request:
         headers = list(_headers(self.headers)) if self.headers is not None else []
         if self.auth is not None:
             headers.append(("Authorization", _basic(self.auth)))
-        timeout_s = None if self.timeout_s is None else _timeout_s(self.timeout_s)
+        timeout = None if self.timeout is None else _timeout(self.timeout)
         redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
-        return NativeRequest(url, _method(self.method), headers, body, kind, timeout_s, redirects, cost)
+        return NativeRequest(url, _method(self.method), headers, body, kind, timeout, redirects, cost)
+
+
+def native_of(request: Request, base_url: str) -> NativeRequest:
+    """Returns the request of a call as the engine reads it.
+
+    Raises:
+        InvalidRequest: An attribute has an invalid value, or the request has more than one body.
+    """
+    try:
+        return request.native(base_url)
+    except (TypeError, ValueError, OSError) as error:
+        url = str(request.url)
+        raise InvalidRequest(f"{without_user(url)}: {error}", url=url) from error
 
 
 def natives_of(requests: list[RequestLike], base_url: str) -> list[Native]:
@@ -177,14 +178,6 @@ def _invalid_request(request: object) -> Request:
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
-
-
-def raise_unknown_name(problem: str, name: str, known: Iterable[str]) -> NoReturn:
-    """Raises `TypeError` for an unknown name, with the name that the caller probably means."""
-    if name in _FOREIGN_NAMES:
-        raise TypeError(f"{problem}: here it is {_FOREIGN_NAMES[name]}")
-    hint = nearest(name, known)
-    raise TypeError(problem + (f": did you mean {hint}?" if hint else ""))
 
 
 def joined(base_url: str, url: str) -> str:
@@ -217,12 +210,13 @@ def _method(method: object) -> str:
     return method.upper()
 
 
-def _timeout_s(timeout_s: object) -> float:
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
-        raise TypeError(f"timeout_s must be a number of seconds, not {kind_of(timeout_s)}")
-    if not 0 < timeout_s <= 365 * 86_400:
-        raise ValueError(f"timeout_s must be seconds above 0, not {timeout_s!r}")
-    return timeout_s
+def _timeout(given: object) -> float:
+    timeout = seconds_of(given)
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"timeout must be a number of seconds, not {kind_of(timeout)}: {OTHER_TIMEOUTS}")
+    if not 0 < timeout <= 365 * 86_400:
+        raise ValueError(f"timeout must be seconds above 0, not {timeout!r}")
+    return timeout
 
 
 def _redirects(redirects: object) -> str:
@@ -242,7 +236,7 @@ def _cost(cost: object) -> int:
 
 def _basic(auth: object) -> bytes:
     if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
-        raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}")
+        raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}: the client has bearer='token'")
     return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())
 
 
@@ -255,7 +249,7 @@ class RequestKeywords(TypedDict, total=False):
     data: Pairs | bytes | str | None
     files: Files | None
     json: Any
-    timeout_s: float | None
+    timeout: float | timedelta | None
     auth: tuple[str, str] | None
     redirects: Redirects | None
     cost: float | None
@@ -272,7 +266,7 @@ def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Reque
     """
     for name in options:
         if name not in OF_CALL:
-            raise_unknown_name(f"{of}() has no {name!r}", name, OF_CALL)
+            raise TypeError(f"{of}() got an unexpected keyword argument {name!r}{hint(name, OF_CALL, CLIENT.entries)}")
     return Request(url, method=method, **options)
 
 

@@ -7,10 +7,9 @@ from datetime import timedelta
 from functools import cached_property
 from http import HTTPStatus
 from types import SimpleNamespace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from headgate import _format
-from headgate._errors import HeadgateError
 from headgate._facts import Fact, table
 from headgate._native import NativeOutcome
 from headgate._url_user import without_user
@@ -49,6 +48,22 @@ _PICKLED: Final = (
 """The attributes of the engine's response that a pickled response keeps, in addition to the body."""
 
 
+_FOREIGN_NAMES: Final = {
+    "ok": "is_success",
+    "status": "status_code",
+    "reason": "reason_phrase",
+    "body": "content",
+    "iter_content": "iter_bytes() of client.stream(method, url)",
+    "raw": "iter_raw() of client.stream(method, url)",
+    "cookies": "headers.get_list('set-cookie')",
+    "charset": "encoding",
+    "charset_encoding": "encoding",
+    "apparent_encoding": "encoding",
+    "real_url": "url",
+}
+"""Attributes of responses of httpx, requests and aiohttp that have another name here."""
+
+
 class Response:
     """A response to a request. Attributes that are not read cost nothing. It can be pickled.
 
@@ -72,6 +87,15 @@ class Response:
     def __init__(self, request: RequestLike, native: NativeOutcome | SimpleNamespace) -> None:
         self._request = request
         self._native = native
+
+    if not TYPE_CHECKING:  # type checkers would accept every name
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of any attribute
+            if hasattr(type(self), name):
+                # A property has raised this error.
+                return object.__getattribute__(self, name)
+            hint = f": here it is {_FOREIGN_NAMES[name]}" if name in _FOREIGN_NAMES else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def __reduce__(self) -> tuple[object, ...]:
         attributes = {name: getattr(self._native, name) for name in _PICKLED}
@@ -231,28 +255,24 @@ class Response:
             yield f"{hop.status_code} to", hop.location
 
 
-class StatusError(HeadgateError, RuntimeError):
-    """The status is not 2xx.
+class StatusError(RequestError, RuntimeError):
+    """The status is not 2xx. Only `raise_for_status` raises it.
 
     >>> try:
     ...     client.get("/status/404").raise_for_status()
     ... except headgate.StatusError as error:
-    ...     print(error, error.response.is_client_error)
-    404 Not Found: http://127.0.0.1:8080/status/404 True
+    ...     print(error, error.kind, error.response.is_client_error)
+    404 Not Found: http://127.0.0.1:8080/status/404 status:404 True
 
     Attributes:
         response: The response.
-        url: The URL of the response.
-        attempts: The number of attempts.
-        elapsed_s: The time of the last attempt, in seconds.
     """
 
     def __init__(self, message: str, response: Response) -> None:
-        super().__init__(message)
+        elapsed_s = response.elapsed.total_seconds()
+        super().__init__(message, url=response.url, attempts=response.attempts, elapsed_s=elapsed_s)
+        self.kind: str = f"status:{response.status_code}"
         self.response = response
-        self.url: str = response.url
-        self.attempts: int = response.attempts
-        self.elapsed_s: float = response.elapsed.total_seconds()
 
     def __reduce__(self) -> tuple[object, ...]:
         return StatusError, (str(self), self.response)
@@ -293,13 +313,19 @@ class Outcome:
     ...     print(outcome.tag, outcome.request.url, outcome.response, outcome.error)
     1 /hello <Response [200 OK]> None
     2 ftp://host/ None ftp://host/: only URLs of http and https are supported (not ftp)
+    >>> outcome.index, outcome.attempts, outcome.elapsed_s < 60
+    (1, 0, True)
+
+    Attributes:
+        index: The position of the request, from 0: the `row` of its result in `to_arrow_batches`.
     """
 
-    __slots__ = ("_native", "_request", "_result")
+    __slots__ = ("_native", "_request", "_result", "index")
 
-    def __init__(self, request: RequestLike, native: NativeOutcome) -> None:
+    def __init__(self, request: RequestLike, native: NativeOutcome, index: int) -> None:
         self._request = request
         self._native = native
+        self.index: int = index
         # Created on first use.
         self._result: Response | RequestError | None = None
 
@@ -325,6 +351,16 @@ class Outcome:
         """The response, whatever its status; `None` if there is an `error`."""
         result = self._create_result()
         return result if isinstance(result, Response) else None
+
+    @property
+    def attempts(self) -> int:
+        """The number of attempts; 0 if nothing was sent."""
+        return self._native.attempts
+
+    @property
+    def elapsed_s(self) -> float:
+        """The time of the last attempt, in seconds."""
+        return self._native.elapsed_us / 1e6
 
     def unwrap(self) -> Response:
         """Returns the response.

@@ -12,7 +12,7 @@ from headgate import _format
 from headgate._facts import Fact
 from headgate._native import NativeOutcome, ResponseStream
 from headgate.client._engine import Engine
-from headgate.client._request import Request
+from headgate.client._request import Request, native_of
 from headgate.client._response import Response, error_from, error_of
 from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
 from headgate.jobs._notebook import await_interruptibly
@@ -284,11 +284,11 @@ def open_stream(engine: Engine, streams: OpenStreams, base_url: str, request: Re
     """Sends a request, and yields its response, which is closed when the block is left.
 
     Raises:
-        RequestError: There is no usable response.
+        RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed, or the thread has the maximum number of open streams.
     """
     with streams.counted(threading.get_ident(), "thread"):
-        stream = engine.native.start_stream(request.native(base_url), watched=False)
+        stream = engine.native.start_stream(native_of(request, base_url), watched=False)
         if stream is None:
             engine.raise_closed()
         try:
@@ -469,11 +469,11 @@ async def open_async_stream(
     """Sends a request, and yields its response, which is closed when the block is left.
 
     Raises:
-        RequestError: There is no usable response.
+        RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed, or the task has the maximum number of open streams.
     """
     with streams.counted(id(asyncio.current_task()), "task"):
-        stream = engine.native.start_stream(request.native(base_url), watched=True)
+        stream = engine.native.start_stream(native_of(request, base_url), watched=True)
         if stream is None:
             engine.raise_closed()
         reader = _StreamReader(stream)

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, Final
 
+from headgate._foreign import hint
 from headgate._option import OptionSet
 from headgate.batches._batch_options import BatchOptions
 from headgate.batches._options import TableKeywords
@@ -11,14 +12,14 @@ from headgate.jobs._options import SelectOptions, option_set
 
 
 class ResultKeywords(SelectOptions, total=False):
-    """The options of `batches()`."""
+    """The options of `to_arrow_batches`."""
 
 
 MAP_BATCHES: Final = option_set(TableKeywords, of="map_batches")
 FETCH_TABLE: Final = option_set(TableKeywords, of="fetch_table")
-BATCHES: Final = option_set(ResultKeywords, of="batches")
+BATCHES: Final = option_set(ResultKeywords, of="to_arrow_batches")
 
-_ADDED: Final = ("select", "require")
+_ADDED: Final = ("extract", "require")
 """Options whose values in a call are added to those of the client."""
 
 
@@ -41,8 +42,9 @@ def options_of(options: OptionSet[Any], given: dict[str, Any], client: ClientOpt
         TypeError: There is no such option, or it is an option of the client.
     """
     for name in given:
-        if name in client.options.entries and name not in options.entries:
-            raise TypeError(f"{name} is an option of the client: give it to that")
+        if name not in options.entries:
+            meant = hint(name, options.entries, client.options.entries)
+            raise TypeError(f"{options.of}() got an unexpected keyword argument {name!r}{meant}")
     arguments = Arguments()
     of_call = TableOptions(options.complete(arguments.read(options, given)), client)
     arguments.check(of_call)

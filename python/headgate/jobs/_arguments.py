@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headgate._checks import LONE_SURROGATE, figure, kind_of, text
+from headgate._checks import LONE_SURROGATE, figure, kind_of, seconds_of, text
 from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
@@ -19,7 +19,7 @@ from headgate.jobs._options import SET
 
 _WRITE_PORTS = "write 443 or [443, 8443]"
 _WRITE_STATUSES = "write '429,5xx' or [429, '5xx']"
-_WRITE_KINDS = "write 'timeout,status:503' or ['timeout', 'status:503']"
+_WRITE_KINDS = "write 'timeout,503' or ['timeout', 503]"
 _WRITE_FAILURES = "write 'connect,429' or ['connect', 429]"
 _WRITE_PER_HOST = {
     "concurrency_per_host": "write 8, 'auto' or {'slow.example': 2, '*': 8}",
@@ -64,6 +64,7 @@ class Arguments:
             "limit_per_host": self.per_host,
             "rate_per_host": self.per_host,
             "share": self.share,
+            "seconds": self.seconds,
         }
         options.complete(given)
         values = dict(given)
@@ -91,6 +92,11 @@ class Arguments:
             for mistake in mistakes:
                 pieces += ["; ", Mention(mistake.option), " ", *mistake.pieces]
             raise UsageError(tuple(pieces[1:]))
+
+    def seconds(self, option: str, value: object) -> object:
+        """Reads a duration: a number of seconds, which the engine checks, or a `timedelta`."""
+        del option
+        return seconds_of(value)
 
     def path(self, option: str, value: object) -> str:
         """Reads a path as text, also one that is not a file: `-`, a URL with ranges."""
@@ -139,7 +145,7 @@ class Arguments:
         pairs = []
         for item in value.items() if isinstance(value, Mapping) else value:
             if not isinstance(item, tuple | list) or len(item) != 2:  # noqa: PLR2004 - a pair
-                self.wrong(option, f"must hold pairs of name and value, not {kind_of(item)}: {_WRITE_HEADERS}")
+                self.wrong(option, f"must contain pairs of name and value, not {kind_of(item)}: {_WRITE_HEADERS}")
             elif not isinstance(item[0], str):
                 self.wrong(option, f"must have names that are text, not {kind_of(item[0])}")
             elif not isinstance(item[1], str):
@@ -268,20 +274,20 @@ class Arguments:
         parts = list(value)
         for part in parts:
             if not isinstance(part, int | str) or isinstance(part, bool):
-                self.wrong(option, f"must hold numbers and text, not {kind_of(part)}: {write}")
+                self.wrong(option, f"must contain numbers and text, not {kind_of(part)}: {write}")
         return ",".join(map(str, parts))
 
     def kinds(self, option: str, value: object) -> tuple[str, ...] | None:
-        """Reads kinds of failures; `None` means all. The engine checks whether they exist."""
+        """Reads error kinds and statuses; `None` means all failures. The engine checks whether they exist."""
         if value is None:
             return None
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(","))
         kinds = None if isinstance(value, bytes) or not isinstance(value, Iterable) else tuple(value)
-        if kinds is None or not all(isinstance(kind, str) for kind in kinds):
-            self.wrong(option, f"must be text or a list of texts: {_WRITE_KINDS}")
+        if kinds is None or not all(isinstance(kind, str | int) and not isinstance(kind, bool) for kind in kinds):
+            self.wrong(option, f"must be text or a list of texts and statuses: {_WRITE_KINDS}")
             return None
-        return tuple(kind.strip() for kind in kinds)
+        return tuple(str(kind).strip() for kind in kinds)
 
     def data(self, option: str, value: object) -> bytes | None:
         """Reads a request body; text is encoded as UTF-8."""

@@ -6,11 +6,12 @@ import signal
 import time
 from collections.abc import Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
+from datetime import timedelta
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
-from headgate._checks import SECONDS, check, number
+from headgate._checks import SECONDS, check, number, seconds_of
 from headgate._summary import Snapshot, Summary
 from headgate.jobs._arguments import settings_of
 from headgate.jobs._display import display_for
@@ -34,9 +35,9 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     ...     run.pause()
     ...     run.set(concurrency=10)
     ...     run.unpause()
-    ...     print(run.snapshot().rows <= 100)
+    ...     print(run.statistics().rows <= 100)
     True
-    >>> run.summary.answered, run.wait().answered
+    >>> run.summary.succeeded, run.wait().succeeded
     (100, 100)
 
     Attributes:
@@ -57,7 +58,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
-        return (self.summary or self.snapshot())._repr_html_()
+        return (self.summary or self.statistics())._repr_html_()
 
     @property
     def _job(self) -> RunningJob:
@@ -72,15 +73,15 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         """The summary, with `failure` if the job failed; `None` while it runs."""
         return self._final_summary() if self._job.wait(0) else None
 
-    def snapshot(self) -> Snapshot:
+    def statistics(self) -> Snapshot:
         """Returns the progress so far."""
         return Snapshot.from_json(self._job.snapshot())
 
     def stop(self, *, now: bool = False) -> None:
         """Stops the run before the end of its input. It returns at once; `wait` returns when everything is written.
 
-        Requests in flight get `grace_s` seconds, and all results are committed. The same call of `headgate.start`
-        resumes the job. Stopping again ends it without waiting for requests in flight.
+        Requests in flight get `shutdown_timeout` seconds, and all results are committed. The same call of
+        `headgate.start` resumes the job. Stopping again ends it without waiting for requests in flight.
 
         >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results")
         >>> run.stop(now=True)
@@ -123,11 +124,11 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         """
         self._job.unpause()
 
-    def wait(self, timeout_s: float | None = None) -> Summary:
+    def wait(self, timeout: float | timedelta | None = None) -> Summary:
         """Waits for the end. Ctrl-C ends the wait, not the run, except in its `with` block.
 
         Args:
-            timeout_s: The timeout in seconds; the run continues afterwards.
+            timeout: The timeout, in seconds or as a `timedelta`; the run continues afterwards.
 
         Returns:
             The summary, also if `stop` has stopped the run; its `interrupted` is then true.
@@ -139,14 +140,15 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
             RuntimeError: This thread runs an event loop, which `wait` would block: `await` the run.
         """
         refuse_to_block_a_loop("wait", "await the run itself")
-        if timeout_s is not None:
-            check("timeout_s", timeout_s, _TIMEOUT)
-        end = inf if timeout_s is None else time.monotonic() + timeout_s
+        seconds = seconds_of(timeout)
+        if seconds is not None:
+            check("timeout", seconds, _TIMEOUT)
+        end = inf if seconds is None else time.monotonic() + seconds
         if not self._job.wait(0):
             with self._observed() as observer:
                 while not self._job.wait(min(POLL_S, max(end - time.monotonic(), 0))):
                     if time.monotonic() >= end:
-                        raise TimeoutError(f"the run has not ended within {timeout_s:g} s; it continues")
+                        raise TimeoutError(f"the run has not ended within {seconds:g} s; it continues")
                     observer.update()
                 observer.end()
         return self._result()
@@ -177,6 +179,8 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
             self.stop(now=True)
             await self._wait_for_end_in_loop()
             raise
+        finally:
+            self._close_rows()
 
     async def _wait_for_end_in_loop(self) -> None:
         while not self._job.wait(0):  # noqa: ASYNC110 - the engine does not know asyncio
@@ -212,6 +216,8 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
             self.stop(now=True)
             self._wait_for_end()
             raise
+        finally:
+            self._close_rows()
 
     def _wait_for_end(self) -> None:
         while not self._job.wait(POLL_S):
@@ -236,7 +242,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         try:
             with received, display_for(show=self._options.progress or False, output=self.output) as display:
                 received.stop_on_signal(self._job)
-                yield Observer(self._job, display, received, grace_s=self._options.grace_s)
+                yield Observer(self._job, display, received, shutdown_timeout=self._options.shutdown_timeout)
         finally:
             if received.first == signal.SIGTERM:
                 RUNS.end_process()
@@ -244,9 +250,16 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
     def _final_summary(self) -> Summary:
         if self._summary is None:
             RUNS.discard(self._job)
+            self._close_rows()
             self._summary = with_notes(Summary.from_json(self._job.summary()), self._options)
         return self._summary
 
+    def _close_rows(self) -> None:
+        if self._options.rows is not None:
+            self._options.rows.close()
+
     def _result(self) -> Summary:
         summary = self._final_summary()
+        if self._options.rows is not None:
+            self._options.rows.raise_error()
         return result_of(summary, is_interrupted=summary.interrupted and not self._is_stopped)

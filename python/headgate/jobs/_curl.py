@@ -37,14 +37,14 @@ _MAX_WORD_BYTES: Final = 100_000
 class Connecting:
     """The options of connections that curl has, too, with the same names as those of a job."""
 
-    timeout_s: float
-    connect_timeout_s: float
+    timeout: float
+    connect_timeout: float
     cacert: str | None = None
     insecure: bool = False
     cert: str | None = None
     key: str | None = None
     tls_min: str = "1.2"
-    sni: str | None = None
+    tls_server_name: str | None = None
     http2_prior_knowledge: bool = False
     proxy: tuple[str, ...] = ()
     resolve: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ def command(request: PlannedRequest, connecting: Connecting) -> str:
         *_method(method, has_data=bool(data)),
         *(f"-H {header}" for header in _headers(request)),
         *data,
-        *_target(request.target, connecting.sni),
+        *_target(request.target, connecting.tls_server_name),
     ]
     return " \\\n  ".join(lines)
 
@@ -103,7 +103,7 @@ def _path(path: str) -> str:
 
 def _transport(connecting: Connecting) -> Iterator[str]:
     proxy = f"{_proxy(connecting.proxy)} ".lstrip()
-    yield f"{proxy}--max-time {connecting.timeout_s:g} --connect-timeout {connecting.connect_timeout_s:g}"
+    yield f"{proxy}--max-time {connecting.timeout:g} --connect-timeout {connecting.connect_timeout:g}"
 
 
 def _proxy(proxies: tuple[str, ...]) -> str:

@@ -248,17 +248,17 @@ def progress_line(snapshot: Snapshot) -> str:
         f"{_format.count(snapshot.requests_per_s)} requests/s now",
         f"{_format.count(snapshot.requests_per_s_mean)} mean",
         f"{_format.count(snapshot.in_flight)} in flight",
-        f"{_format.count(snapshot.answered)} answered",
+        f"{_format.count(snapshot.succeeded)} succeeded",
         f"{_format.count(snapshot.failed)} failed",
         f"p50 {_format.latency(snapshot.p50_us)}",
         f"p99 {_format.latency(snapshot.p99_us)}",
-        _format.size(snapshot.bytes_received),
+        _format.size(snapshot.received_bytes),
     ]
     facts.extend(_ending(snapshot))
     if snapshot.slowest_host is not None:
         facts.append(_slowest(snapshot.slowest_host))
     elapsed = _format.duration(snapshot.elapsed_s)
-    return f"{elapsed}: {', '.join(facts)}; {_format.printable(snapshot.bound_by.text)}"
+    return f"{elapsed}: {', '.join(facts)}; {_format.printable(snapshot.bottleneck.text)}"
 
 
 def _rows(snapshot: Snapshot) -> str:
@@ -294,9 +294,9 @@ def progress_block(snapshot: Snapshot, width: int = _MAX_WIDTH) -> "RenderableTy
     latencies = f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"
     in_flight, most = _format.count(snapshot.in_flight), _format.count(snapshot.concurrency)
     facts.add_row("requests/s", f"{now} now, {mean} mean", "in flight", f"{in_flight} of {most}")
-    facts.add_row("answered", _format.count(snapshot.answered), "failed", failed)
-    facts.add_row("latency", latencies, "received", _format.size(snapshot.bytes_received))
-    bound = Text(_format.printable(snapshot.bound_by.text), style="bold")
+    facts.add_row("succeeded", _format.count(snapshot.succeeded), "failed", failed)
+    facts.add_row("latency", latencies, "received", _format.size(snapshot.received_bytes))
+    bound = Text(_format.printable(snapshot.bottleneck.text), style="bold")
     slowest = [] if snapshot.slowest_host is None else [Text(_slowest(snapshot.slowest_host))]
     return Group(_progress(snapshot, min(width, _MAX_WIDTH)), facts, *slowest, bound)
 
@@ -313,7 +313,7 @@ def narrow_block(snapshot: Snapshot) -> "RenderableType":
         Text(f"latency p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"),
         Text(f"{_format.count(snapshot.failed)} failed", style="bold red" if snapshot.failed else ""),
         *([] if snapshot.slowest_host is None else [Text(_slowest(snapshot.slowest_host))]),
-        Text(_format.printable(snapshot.bound_by.text), style="bold"),
+        Text(_format.printable(snapshot.bottleneck.text), style="bold"),
     )
 
 

@@ -14,6 +14,7 @@ from headgate.jobs._job_options import FetchOptions
 from headgate.jobs._notebook import refuse_to_block_a_loop
 from headgate.jobs._option_entry import Inputs, StrPath
 from headgate.jobs._options import FETCH, START, FetchKeywords, StartKeywords
+from headgate.jobs._rows_input import RowsInput, rows_of
 from headgate.jobs._run import begin, run_or_raise
 from headgate.jobs._signals import RUNS, Signals
 
@@ -38,13 +39,15 @@ def fetch(
     `16 * 1024**2`.
 
     >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-100]", "results", concurrency=10)
-    >>> summary.answered
+    >>> summary.succeeded
     100
 
     Args:
         input: A file (`.txt` with one URL per line; `.csv`, `.tsv`, `.ndjson`, `.jsonl`; these also `.gz` or `.zst`;
             `.parquet`), a directory of such files, a pattern (`data/**/*.parquet`), or a list of these, which are read
-            one after another; `-` for lines on standard input; or a URL with ranges as in curl: `http://host/[1-1000]`.
+            one after another; `-` for lines on standard input; a URL with ranges as in curl: `http://host/[1-1000]`; or
+            an iterable of URLs, or of mappings of columns to values. A thread reads the iterable as the job proceeds,
+            and such a job can't be resumed. An error of the iterable stops the job and is raised.
         output: A directory for the results, or `-` for NDJSON on standard output.
         **options: `help(headgate.fetch)` describes each with its default.
 
@@ -57,10 +60,10 @@ def fetch(
             `summary` has the figures so far.
         OutputError: The results can't be written; another process writes to `output`; it contains another job (the
             requests or the input were different), a damaged one, or files that are not headgate's; it contains a job
-            and `resume` is `False`; or the reader of standard output is gone.
-        JobStopped: The job stopped itself (`stop_when_failed`, `network_down_after_s`); `summary` has the figures so
+            and `if_exists` is `"error"`; or the reader of standard output is gone.
+        JobStopped: The job stopped itself (`max_failures`, `network_down_after`); `summary` has the figures so
             far.
-        Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
+        Interrupted: Ctrl-C was pressed. Requests in flight got `shutdown_timeout` seconds, all results are written, and
             `summary` has the figures (`None` if the job had not started); the same call resumes the job. A second
             Ctrl-C ends it without waiting. SIGTERM stops the job in the same manner and then ends the process, as it
             does without headgate, unless the program handles it. Signals reach only the main thread: a call in another
@@ -89,7 +92,7 @@ def start(
     before.
 
     >>> run = headgate.start("http://127.0.0.1:8080/[1-100]", "results", concurrency=10)
-    >>> run.wait().answered
+    >>> run.wait().succeeded
     100
 
     Args:
@@ -123,11 +126,19 @@ def _options_of(
     output: StrPath | None,
     given: Mapping[str, Any],
 ) -> FetchOptions:
-    arguments = Arguments()
-    of_job = FetchOptions(
-        input=arguments.inputs("input", input),
-        output=arguments.path_or_none("output", output),
-        **arguments.read(options, given),
-    )
-    arguments.check(of_job)
+    paths, rows = rows_of(input)
+    source = None if rows is None else RowsInput(*rows, url_column=str(given.get("url_column", "url")))
+    try:
+        arguments = Arguments()
+        of_job = FetchOptions(
+            input=arguments.inputs("input", paths) if source is None else (source.path,),
+            output=arguments.path_or_none("output", output),
+            rows=source,
+            **arguments.read(options, given),
+        )
+        arguments.check(of_job)
+    except BaseException:
+        if source is not None:
+            source.close()
+        raise
     return of_job

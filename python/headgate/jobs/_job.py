@@ -19,7 +19,7 @@ from headgate.jobs._status import JobStatus
 
 __all__ = ["Job", "RowStream", "preview", "status_of"]
 
-APPLIED: Final = "taken"
+APPLIED: Final = "applied"
 
 
 class Job:
@@ -32,7 +32,7 @@ class Job:
     >>> job = headgate.Job.open("results")
     >>> job.status().failed
     4
-    >>> job.retry(only=["status:5xx"], retries=0).failed
+    >>> job.retry(only=["5xx"], retries=0).failed
     4
     >>> pyarrow.table(job.rows()).num_rows
     4
@@ -112,10 +112,10 @@ class Job:
         arguments. `None` removes a limit.
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
-        `burst`, `rate_cost`, `retries`, `retry_delay_s`, `retry_max_delay_s`, `deadline_s`, `max_retry_after_s`,
-        `host_down_after_s`, `network_down_after_s` and `stop_when_failed`.
+        `burst`, `cost_rate`, `retries`, `retry_delay`, `retry_max_delay`, `total_timeout`, `max_retry_after`,
+        `host_down_after`, `network_down_after` and `max_failures`.
 
-        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
+        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", shutdown_timeout=0)
         >>> headgate.Job.open("results").set(rate="50/s", concurrency=200)
         True
         >>> run.stop(now=True)
@@ -134,7 +134,7 @@ class Job:
     def pause(self) -> bool:
         """Pauses the job: it starts nothing more until `unpause`; requests in flight continue.
 
-        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", grace_s=0)
+        >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", shutdown_timeout=0)
         >>> job = headgate.Job.open("results")
         >>> job.pause(), job.unpause()
         (True, True)
@@ -185,9 +185,9 @@ class Job:
             InputError: The input can't be read a second time, or rows that the job read have changed.
             OutputError: The results can't be read or written; another process writes to them; or the input, the
                 headers or the data are not those of the job.
-            JobStopped: It stopped itself (`stop_when_failed`, `network_down_after_s`).
-            Interrupted: Ctrl-C was pressed. Requests in flight got `grace_s` seconds, all results are written, and
-                `summary` has the figures; the same call continues. A second Ctrl-C ends it without waiting.
+            JobStopped: It stopped itself (`max_failures`, `network_down_after`).
+            Interrupted: Ctrl-C was pressed. Requests in flight got `shutdown_timeout` seconds, all results are written,
+                and `summary` has the figures; the same call continues. A second Ctrl-C ends it without waiting.
                 For SIGTERM and calls in other threads, see `headgate.fetch`.
             RuntimeError: This thread runs an event loop, which `retry` would block: use `asyncio.to_thread`.
         """
@@ -199,7 +199,7 @@ class Job:
 
 
 def set_in(options: SetOptions) -> str:
-    """Sets options of the job in a directory. Returns when they apply: "taken", "next run" or "not yet".
+    """Sets options of the job in a directory. Returns when they apply: "applied", "next run" or "not yet".
 
     Raises:
         HeadgateError: As `Job.set`.

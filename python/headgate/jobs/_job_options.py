@@ -10,6 +10,9 @@ from headgate._option import OptionSet
 from headgate._url_user import without_user
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
+if TYPE_CHECKING:
+    from headgate.jobs._rows_input import RowsInput
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mistake:
@@ -39,7 +42,7 @@ class JobOptions:
         def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the entry says
             ...
 
-    def __init__(self, given: Mapping[str, Any], **places: str | tuple[str, ...] | None) -> None:
+    def __init__(self, given: Mapping[str, Any], **places: object) -> None:
         vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
 
     @property
@@ -107,9 +110,12 @@ class FetchOptions(JobOptions):
         *,
         input: str | Sequence[str],  # noqa: A002 - as in `fetch`
         output: str | None = None,
+        rows: "RowsInput | None" = None,
         **given: Any,  # noqa: ANN401 - as above
     ) -> None:
-        super().__init__(given, input=(input,) if isinstance(input, str) else tuple(input), output=output)
+        self.rows: RowsInput | None
+        inputs = (input,) if isinstance(input, str) else tuple(input)
+        super().__init__(given, input=inputs, output=output, rows=rows)
 
 
 class PlanOptions(FetchOptions):
@@ -119,9 +125,9 @@ class PlanOptions(FetchOptions):
     needs_output = False
 
     def _own_mistakes(self) -> Iterator[tuple[str, Message]]:
-        if self.assume_latency_s is not None and self.probe is not None:
-            both = ("and ", Mention("probe"), " both say how long an answer takes: leave one of them out")
-            yield "assume_latency_s", both
+        if self.assume_latency is not None and self.probe is not None:
+            both = ("and ", Mention("probe"), " both set the time of a response: leave one of them out")
+            yield "assume_latency", both
         yield from super()._own_mistakes()
 
 

@@ -1,6 +1,7 @@
 """The types of the options that the engine has, for type checkers: written by `make docs`."""
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Literal, TypedDict
 
 from headgate.jobs._option_entry import Headers, Json, Selection, Statuses, StrPath
@@ -25,18 +26,17 @@ class SubsetOptions(TypedDict, total=False):
     """The rows that are read, and the columns that are kept."""
 
     keep: str | Iterable[str]
-    head: int | None
+    max_rows: int | None
 
 
 class OutputOptions(TypedDict, total=False):
     """How results are written."""
 
     format: Literal["parquet", "ndjson", "none"] | None
-    fresh: bool
-    resume: bool
-    allow_grown: bool
-    commit_every_s: float | None
-    window: int
+    if_exists: Literal["resume", "overwrite", "error"]
+    allow_append: bool
+    commit_interval: float | timedelta | None
+    read_ahead: int
 
 
 class MethodOption(TypedDict, total=False):
@@ -50,7 +50,7 @@ class PolicyOptions(TypedDict, total=False):
 
     user_agent: str
     fail_on: Statuses
-    robots: bool
+    obey_robots: bool
 
 
 class FollowOption(TypedDict, total=False):
@@ -69,23 +69,23 @@ class RedirectChainOption(TypedDict, total=False):
 class ReadOptions(TypedDict, total=False):
     """How responses are read."""
 
-    cookies: bool
+    redirect_cookies: bool
     range: str | None
     no_body: bool
-    raw: bool
+    decode: bool
 
 
 class SelectedOptions(TypedDict, total=False):
     """The columns that are made of responses."""
 
-    select: Selection
+    extract: Selection
     require: str | Iterable[str]
 
 
-class OmitOption(TypedDict, total=False):
+class DropOption(TypedDict, total=False):
     """The columns that are left out of the results."""
 
-    omit: str | Iterable[str]
+    drop: str | Iterable[str]
 
 
 class SaveOptions(TypedDict, total=False):
@@ -130,13 +130,13 @@ class TlsOptions(TypedDict, total=False):
     cert: StrPath | None
     key: StrPath | None
     tls_min: Literal["1.2", "1.3"]
-    sni: str | None
+    tls_server_name: str | None
 
 
 class AddressOptions(TypedDict, total=False):
     """DNS, addresses and the local side of connections."""
 
-    dns: str | None
+    dns_server: str | None
     resolve: str | Iterable[str]
     ipv4: bool
     ipv6: bool
@@ -184,7 +184,7 @@ class ConcurrencyOption(TypedDict, total=False):
 class BodyLimitOptions(TypedDict, total=False):
     """Limits of response bodies."""
 
-    max_body_bytes: int
+    max_body_size: int
     truncate_body: bool
 
 
@@ -192,18 +192,18 @@ class ResourceOptions(TypedDict, total=False):
     """Timeouts of requests, threads and memory."""
 
     threads: int | None
-    timeout_s: float
-    connect_timeout_s: float
-    first_byte_timeout_s: float | None
-    idle_timeout_s: float | None
-    max_memory_bytes: int | None
+    timeout: float | timedelta
+    connect_timeout: float | timedelta
+    first_byte_timeout: float | timedelta | None
+    idle_timeout: float | timedelta | None
+    max_memory: int | None
 
 
 class RunLimitOptions(TypedDict, total=False):
     """Limits of a run."""
 
-    max_page_bytes: int
-    grace_s: float
+    max_page_size: int
+    shutdown_timeout: float | timedelta
 
 
 class SettableRateOptions(TypedDict, total=False):
@@ -213,13 +213,13 @@ class SettableRateOptions(TypedDict, total=False):
     rate: str | None
     rate_per_host: str | Mapping[str, str] | None
     burst: int | None
-    rate_cost: str | None
+    cost_rate: str | None
 
 
-class LimitByOption(TypedDict, total=False):
+class HostByOption(TypedDict, total=False):
     """What counts as one host."""
 
-    limit_by: Literal["name", "origin", "address"]
+    host_by: Literal["name", "origin", "address"]
 
 
 class CostColumnOption(TypedDict, total=False):
@@ -231,43 +231,43 @@ class CostColumnOption(TypedDict, total=False):
 class CostRuleOptions(TypedDict, total=False):
     """The cost of rows without that column."""
 
-    cost_from: str | None
-    cost_of: Literal["body-bytes"] | None
+    cost_from_response: str | None
+    cost_estimate: Literal["body-bytes"] | None
 
 
 class SettableRetryOptions(TypedDict, total=False):
     """Retries; these can be set while a job runs."""
 
     retries: int
-    retry_delay_s: float
-    retry_max_delay_s: float
-    deadline_s: float | None
-    max_retry_after_s: float
-    host_down_after_s: float | None
+    retry_delay: float | timedelta
+    retry_max_delay: float | timedelta
+    total_timeout: float | timedelta | None
+    max_retry_after: float | timedelta
+    host_down_after: float | timedelta | None
 
 
 class SettableStopOptions(TypedDict, total=False):
     """When a job stops itself; these can be set meanwhile."""
 
-    network_down_after_s: float | None
-    stop_when_failed: str | int | None
+    network_down_after: float | timedelta | None
+    max_failures: str | int | None
 
 
 class RetryableOptions(TypedDict, total=False):
     """Which requests are retried."""
 
     retry_on: str | Iterable[str | int]
-    retry_unsafe: bool
+    retry_non_idempotent: bool
     idempotency_key: bool
 
 
 class PartOptions(TypedDict, total=False):
     """The size of part files."""
 
-    part_bytes: int
+    part_size: int
 
 
 class OnlyOption(TypedDict, total=False):
-    """Which failed rows are retried."""
+    """Which rows are retried."""
 
-    only: str | Iterable[str] | None
+    only: str | Iterable[str | int] | None

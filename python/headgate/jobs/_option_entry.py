@@ -11,7 +11,7 @@ Redirects: TypeAlias = Literal["follow", "same-origin", "none"]
 Json: TypeAlias = str | Mapping[str, Any] | list[Any]
 Selection: TypeAlias = str | Iterable[str] | Mapping[str, str]
 StrPath: TypeAlias = str | os.PathLike[str]
-Inputs: TypeAlias = StrPath | Iterable[StrPath]
+Inputs: TypeAlias = StrPath | Iterable[StrPath] | Iterable[StrPath | Mapping[str, Any]]
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Statuses: TypeAlias = str | Iterable[int | str]
 

@@ -36,7 +36,7 @@ class ResponseOptions(keywords.FollowOption, keywords.RedirectChainOption, keywo
     """The options of responses; they belong to a job."""
 
 
-class SelectOptions(keywords.SelectedOptions, keywords.OmitOption, total=False):
+class SelectOptions(keywords.SelectedOptions, keywords.DropOption, total=False):
     """The options of result columns; they belong to a job."""
 
 
@@ -62,7 +62,7 @@ class RequestLimitOptions(keywords.ConcurrencyOption, keywords.BodyLimitOptions,
 
 class RateOptions(
     keywords.SettableRateOptions,
-    keywords.LimitByOption,
+    keywords.HostByOption,
     keywords.CostColumnOption,
     keywords.CostRuleOptions,
     total=False,

@@ -23,11 +23,11 @@ _WAIT_S: Final = 0.1
 _PROBE_OPTIONS: Final[dict[str, Any]] = {
     "output": None,
     "format": "none",
-    "fresh": False,
+    "if_exists": "resume",
     "concurrency": 1,
     "threads": 1,
     "retries": 0,
-    "stop_when_failed": "never",
+    "max_failures": "never",
 }
 _MICRO: Final = 1e-6
 
@@ -55,7 +55,7 @@ class Plan(Planned):
         left: The remaining rows.
         requests_left: The remaining rows that can be sent, if they are like the rows that were read.
         directory: The effect of the job on its directory: `begun`, `resumed`, `finished` (all rows are done),
-            `replaced` (with `fresh`) or `none`.
+            `replaced` (with `if_exists="overwrite"`) or `none`.
         rows_replaced: Rows of existing results that would be removed.
         hosts_by: What counts as one host: `name`, `origin` or `address` (for which hostnames are counted, too, because
             a plan makes no DNS lookups).
@@ -135,7 +135,7 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
     Raises:
         HeadgateError: The job could not start.
     """
-    probe, latency_s = None, options.assume_latency_s
+    probe, latency_s = None, options.assume_latency
     if options.probe is not None:
         _plan(options, None)  # It raises the errors of the options before anything is sent.
         probe = _probe(options, options.probe)
@@ -160,9 +160,9 @@ def _with_curl(request: PlannedRequest, connecting: _curl.Connecting) -> Planned
 
 def _probe(options: PlanOptions, requests: int) -> Probe:
     """Sends the requests of the first rows, one after another."""
-    head = requests if options.head is None else min(requests, options.head)
+    max_rows = requests if options.max_rows is None else min(requests, options.max_rows)
     given: dict[str, Any] = {name: getattr(options, name) for name in ("input", *FETCH.entries)}
-    given.update(_PROBE_OPTIONS, head=head)
+    given.update(_PROBE_OPTIONS, max_rows=max_rows)
     run = _native.Run(FetchOptions(**given))
     try:
         while not run.wait(_WAIT_S):

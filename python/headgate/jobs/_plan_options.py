@@ -11,25 +11,25 @@ _MOST_PROBES: Final = 1000
 class LatencyOptions(TypedDict, total=False):
     """The latency that a plan assumes."""
 
-    assume_latency_s: Annotated[
+    assume_latency: Annotated[
         float | None,
         JobOption(
-            help="How long an answer takes, to tell how fast `concurrency` lets the job go.",
+            help="How long a response takes, to tell how fast `concurrency` lets the job run.",
             default=None,
             default_means="not known",
             unit=SECONDS,
             check=_checks.number(lambda seconds: seconds > 0, "more than 0 seconds", kind=_checks.SECONDS),
             given_as="seconds",
             group="plan",
-            metavar="SECONDS",
-            flag_help="how long an answer takes, to tell how fast --concurrency lets the job go",
+            metavar="TIME",
+            flag_help="how long a response takes, to tell how fast --concurrency lets the job run",
         ),
     ]
     probe: Annotated[
         int | None,
         JobOption(
             help=(
-                "Send the first so many rows, one after another, and measure how long an answer takes. Their results"
+                "Send the first so many rows, one after another, and measure how long a response takes. Their results"
                 " are not kept, and the job sends these rows again."
             ),
             default=None,
@@ -38,6 +38,6 @@ class LatencyOptions(TypedDict, total=False):
             given_as="whole",
             group="plan",
             metavar="N",
-            flag_help="SEND the first N rows, one after another, to measure how long an answer takes",
+            flag_help="SEND the first N rows, one after another, to measure how long a response takes",
         ),
     ]

@@ -90,7 +90,7 @@ class Ceiling:
     """The rate that one limit allows, as if it were the only one.
 
     Attributes:
-        option: The option of the limit: `rate`, `rate_per_host`, `rate_cost`, `concurrency` or `concurrency_per_host`.
+        option: The option of the limit: `rate`, `rate_per_host`, `cost_rate`, `concurrency` or `concurrency_per_host`.
         per_s: Requests of the whole job per second.
         limit: The limit itself, per second or in flight: of the whole job, or of `host`.
         host: The slowest host, if the limit is per host.

@@ -1,7 +1,7 @@
 """The report of a finished job for users."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
 _NO_DIRECTORY: Final = ("", STANDARD_STREAM)
-_FRESH: Final = Mention("fresh", value=True)
+_FRESH: Final = Mention("if_exists", value="overwrite")
 _DIRECTORY: Final = Mention("output", "DIRECTORY")
 _ROWS_FOR_A_RATE: Final = 10_000
 """With fewer rows, most of the CPU time is that of the start."""
@@ -24,20 +24,24 @@ _MIN_REPORTED: Final = 0.01
 """Shorter throttling is not reported: as a fraction of the job's time, and in seconds."""
 
 _THROTTLED_BY: Final = {
-    "rate": "the rate",
-    "cost": "the rate of costs",
-    "host_rate": "rates of hosts",
-    "host_concurrency": "concurrency per host",
-    "pause": "pauses that hosts asked for",
-    "refusing": "hosts that did not respond, or were overloaded",
-    "network": "the network",
-    "backoff": "delays before retries",
-    "budget": "the budget of retries",
-    "look_ahead": "rows of throttled hosts",
-    "paused": "a pause of the job",
+    "rate": "rate limit",
+    "cost": "cost limit",
+    "host_rate": "rate limit per host",
+    "host_concurrency": "concurrency limit per host",
+    "pause": "pauses that hosts requested",
+    "circuit_breaker": "circuit breakers of hosts",
+    "network": "network outages",
+    "backoff": "retry backoff",
+    "retry_budget": "retry budget",
+    "head_of_line": "head-of-line blocking by throttled hosts",
+    "paused": "pause of the job",
 }
 
 _NO_REQUEST: Final = "invalid_request"
+
+_UNFINISHED: Final = "the job itself is not finished: run its `headgate fetch` again to resume it"
+_MAX_CAUSES: Final = 3
+"""The bound of causes in the line about failed rows."""
 
 
 def greeting(summary: Summary) -> str | None:
@@ -69,19 +73,35 @@ def report(summary: Summary, spell: Spell = as_keyword) -> str:
     return _lines(summary, _headline(summary), spell, again="")
 
 
+def failed_rows(summary: Summary) -> str | None:
+    """Returns one line about the failed rows of the job, or of the run without one; `None` if no row failed."""
+    job = summary.job
+    figures = summary if job is None else job
+    if not figures.failed:
+        return None
+    causes = [f"{kind} {_format.count(number)}" for kind, number in by_frequency(figures.errors)]
+    named = ", ".join([*causes[:_MAX_CAUSES], *(["..."] if len(causes) > _MAX_CAUSES else [])])
+    rows = _format.part(figures.failed, summary.rows if job is None else job.done, "row")
+    can_retry = job is not None and _can_retry(job) and job.resumable
+    advice = f": headgate retry {shlex.quote(summary.output)}" if can_retry else ""
+    return _format.printable(f"{rows} failed ({named}){advice}")
+
+
 def reader_gone(summary: Summary) -> str:
     """Returns the message of a run that stopped because the reader of standard output is gone."""
     rows = _format.plural(summary.rows, "row")
     return f"stopped: the reader of standard output has gone; {rows} were done, and no more will be"
 
 
-def retry_report(summary: Summary, spell: Spell = as_keyword) -> str:
-    """Returns the report of a retry of failed rows."""
+def retry_report(summary: Summary, spell: Spell = as_keyword, *, only: Sequence[str] | None = None) -> str:
+    """Returns the report of a retry; `only` selected its rows."""
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
         return _lines(summary, _headline(summary, again=" retried"), spell, again=" again")
     if not job.failed:
-        return "nothing to retry: no row of the job has failed"
+        chosen = f"matches {spell(Mention('only', ','.join(only)))}" if only else "of the job has failed"
+        nothing = f"nothing to retry: no row {chosen}"
+        return nothing if job.finished else f"{nothing}\n{_UNFINISHED}"
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in by_frequency(job.errors))
     nothing = f"nothing to retry among the {failed} of the job ({kinds})"
@@ -93,7 +113,7 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
     if not _did_nothing(summary):
         blocks.extend(aligned(_facts(summary, again, spell)))
         if summary.rows or _stopped_early(summary):
-            blocks.append(summary.bound_by.text)
+            blocks.append(summary.bottleneck.text)
     blocks.extend(_totals(summary, of_a_retry=bool(again)))
     blocks.extend(_notes(summary, spell))
     blocks.extend(_location(summary))
@@ -163,7 +183,7 @@ def _next_step(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
         if of_a_retry and job is not None and not job.finished:
-            yield "the job itself is not finished: run its `headgate fetch` again to resume it"
+            yield _UNFINISHED
         elif not of_a_retry and job is not None and _can_retry(job) and job.resumable:
             yield f"retry failed rows with `headgate retry {shlex.quote(summary.output)}`"
         return
@@ -216,7 +236,7 @@ def _location(summary: Summary) -> Iterator[str]:
 
 def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     yield from rows_by_outcome(
-        summary.answered,
+        summary.succeeded,
         summary.failed,
         summary.errors,
         statuses=_by_class(summary.statuses),
@@ -232,7 +252,7 @@ def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
     if latency.max:  # it counts all attempts; an invalid row has none
         named = (("p50", latency.p50), ("p90", latency.p90), ("p99", latency.p99), ("max", latency.max))
         yield "latency", ", ".join(f"{name} {_format.latency(value)}" for name, value in named)
-    yield "received", _format.size(summary.bytes_received)
+    yield "received", _format.size(summary.received_bytes)
     yield "memory", f"{_format.size(summary.peak_rss_bytes)} at peak"
     yield "CPU", _cpu(summary)
 
@@ -241,23 +261,26 @@ def _effects(summary: Summary, spell: Spell) -> Iterator[Fact]:
     """Yields the effects of failures and limits."""
     if summary.retries:
         yield "retried", by_number(summary.retries)
-    if summary.not_repeated:
-        advice = f"{spell(Mention('idempotency_key'))} gives rows keys, {spell(Mention('retry_unsafe'))} does without"
-        yield "not retried", f"{_format.count(summary.not_repeated)}  servers may have acted on them: {advice}"
-    if summary.sent_again:
-        yield "resent", f"{_format.count(summary.sent_again)}  their connections had just been closed"
+    if summary.not_retried:
+        key, without = spell(Mention("idempotency_key")), spell(Mention("retry_non_idempotent"))
+        advice = f"{key} gives rows keys, {without} does without"
+        yield "not retried", f"{_format.count(summary.not_retried)}  servers may have acted on them: {advice}"
+    if summary.resent:
+        yield "resent", f"{_format.count(summary.resent)}  their connections had just been closed"
     if summary.headers_skipped:
         yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
     if summary.stalled_s >= MIN_STALL_S:
         yield "stalled", f"{_format.seconds(summary.stalled_s)}  the process did not run, which counts against no host"
-    lost = sorted(summary.lost_s.items(), key=lambda item: -item[1])
-    lost = [(by, seconds) for by, seconds in lost if seconds >= max(_MIN_REPORTED * summary.elapsed_s, _MIN_REPORTED)]
-    if lost:
+    throttled = sorted(summary.throttled_s.items(), key=lambda item: -item[1])
+    throttled = [
+        (by, seconds) for by, seconds in throttled if seconds >= max(_MIN_REPORTED * summary.elapsed_s, _MIN_REPORTED)
+    ]
+    if throttled:
         yield (
             "throttled",
-            ", ".join(f"{_format.seconds(seconds)} by {_THROTTLED_BY.get(by, by)}" for by, seconds in lost),
+            ", ".join(f"{_format.seconds(seconds)} by {_THROTTLED_BY.get(by, by)}" for by, seconds in throttled),
         )
 
 

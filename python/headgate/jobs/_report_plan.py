@@ -18,8 +18,8 @@ _DIGITS: Final = 3
 
 _MAX_URL: Final = 120
 _UNBOUNDED: Final[Message] = (
-    "how long it takes follows from the time of an answer: give that with ",
-    Mention("assume_latency_s"),
+    "how long it takes follows from the time of a response: give that with ",
+    Mention("assume_latency"),
     ", or use ",
     Mention("probe", value=10),
 )
@@ -104,7 +104,7 @@ def _meaning(variable: str) -> str:
 def time(plan: Planned, spell: Spell) -> str:
     """Returns a sentence with the bottleneck of the job and the time that it takes."""
     if plan.directory == "finished":
-        return f"nothing is left to do: start over with {spell(Mention('fresh', value=True))}"
+        return f"nothing is left to do: start over with {spell(Mention('if_exists', value='overwrite'))}"
     if plan.requests_left == 0:
         return "there is nothing to send"
     if not plan.ceilings:
@@ -117,7 +117,7 @@ def _by(ceiling: Ceiling, plan: Planned) -> Message:
     limit = _format.count(ceiling.limit) + f" {_UNIT_OF[ceiling.option]}" if ceiling.option in _UNIT_OF else ""
     words = []
     if ceiling.option in _UNIT_OF and plan.latency_s is not None:
-        words.append(f"{limit}, {_format.latency(round(plan.latency_s * 1e6))} an answer")
+        words.append(f"{limit}, {_format.latency(round(plan.latency_s * 1e6))} per response")
     if ceiling.host is not None:
         share = ceiling.host_share or 0
         words.append(ceiling.host if share == 1 else f"{ceiling.host} has {_format.share(share)} of the rows")
@@ -139,7 +139,7 @@ def _takes(plan: Planned) -> Message:
     if plan.latency_s is None:
         enough_s = plan.machine.concurrency / plan.ceilings[0].per_s
         # By Little's law, the concurrency is the lower limit beyond that latency.
-        pieces.append(f", unless answers take more than {_format.duration(enough_s)}")
+        pieces.append(f", unless responses take more than {_format.duration(enough_s)}")
     return tuple(pieces)
 
 
@@ -230,7 +230,7 @@ def _probe(plan: Planned) -> str:
     found = [f"{status}: {_format.count(rows)}" for status, rows in sorted(plan.probe.statuses.items())]
     found += [f"{kind}: {_format.count(rows)}" for kind, rows in plan.probe.errors.items()]
     latency = plan.probe.latency_s
-    median = "no answer" if latency is None else f"median {_format.latency(round(latency * 1e6))}"
+    median = "no response" if latency is None else f"median {_format.latency(round(latency * 1e6))}"
     return f"{median} ({', '.join(found)})"
 
 

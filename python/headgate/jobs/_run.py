@@ -30,12 +30,22 @@ def begin(options: FetchOptions | RetryOptions, received: Signals) -> RunningJob
         HeadgateError: The job could not start.
         NotStarted: A signal ended the start.
     """
-    running = interruptible(
-        lambda: _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options),
-        received,
-        discard=_native.Run.abort,
-    )
+    rows = options.rows if isinstance(options, FetchOptions) else None
+    if rows is not None:
+        rows.start()
+    try:
+        running = interruptible(
+            lambda: _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options),
+            received,
+            discard=_native.Run.abort,
+        )
+    except BaseException:
+        if rows is not None:
+            rows.close()
+        raise
     RUNS.add(running)
+    if rows is not None:
+        rows.attach(running)
     return running
 
 
@@ -66,7 +76,9 @@ def run(
         running = begin(options, received)
         greeting = _report.greeting(Summary.from_json(running.summary(), spell))
         greeting = "\n".join(filter(None, (_proxies.note(options.proxy, spell), greeting))) or None
-        summary = watch(running, display, received, grace_s=options.grace_s, greeting=greeting, spell=spell)
+        summary = watch(
+            running, display, received, shutdown_timeout=options.shutdown_timeout, greeting=greeting, spell=spell
+        )
     RUNS.discard(running)
     return with_notes(summary, options, spell), received.first
 
@@ -79,13 +91,20 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
         OutputError: The reader of standard output is gone.
         JobStopped: The job stopped itself.
         Interrupted: Ctrl-C was pressed, or the program ends.
+        Exception: The rows come from an iterable, which raised this error.
     """
+    rows = options.rows if isinstance(options, FetchOptions) else None
     try:
         summary, stopped_by = run(options, display, signals=(signal.SIGINT, signal.SIGTERM))
     except NotStarted as error:
         if error.signal == signal.SIGTERM:
             RUNS.end_process()
         raise
+    finally:
+        if rows is not None:
+            rows.close()
+    if rows is not None:
+        rows.raise_error()
     if stopped_by == signal.SIGTERM:
         RUNS.end_process()
     if _report.finished_already(summary):

@@ -56,7 +56,7 @@ class ServerOptions:
         api: The limits of an API.
         log: The file to which a line is written for each request.
         tls: The certificate and its key, in PEM.
-        tls_made: The file to which a new certificate for this machine is written; excludes `tls`.
+        self_signed: The file to which a new certificate for this machine is written; excludes `tls`.
         http2: Whether the server also speaks HTTP/2: by ALPN with TLS, by prior knowledge without it.
         http2_streams: Streams at once on an HTTP/2 connection.
         robots: The path of this server whose response is that of `/robots.txt`.
@@ -75,7 +75,7 @@ class ServerOptions:
     api: ApiLimits | None = None
     log: "str | PathLike[str] | None" = None
     tls: "tuple[str, str] | None" = None
-    tls_made: str | None = None
+    self_signed: str | None = None
     http2: bool = False
     http2_streams: int = DEFAULT_HTTP2_STREAMS
     robots: str | None = None
@@ -83,7 +83,7 @@ class ServerOptions:
     @property
     def scheme(self) -> str:
         """The scheme of the server's URLs."""
-        return "http" if self.tls is None and self.tls_made is None else "https"
+        return "http" if self.tls is None and self.self_signed is None else "https"
 
 
 def start_server(options: ServerOptions | None = None) -> "Server":

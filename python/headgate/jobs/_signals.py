@@ -16,7 +16,7 @@ POLL_S: Final = 0.1
 class RunningJob(Protocol):
     """The methods of the engine's `Run` that are needed here."""
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout: float) -> bool:
         """Waits for the end; returns whether the run has ended."""
         ...
 

@@ -51,9 +51,9 @@ class JobStatus:
         input: The input, as it was given; of several files, their number.
         format: `parquet` or `ndjson`.
         rows: Rows of the input, if known.
-        done: Rows that have ended and are committed: `answered` and `failed`.
+        done: Rows that have ended and are committed: `succeeded` and `failed`.
         watermark: All rows before this one are done.
-        answered: Rows with a complete response whose status is not in `fail_on`: those in `part-*`.
+        succeeded: Rows with a complete response whose status is not in `fail_on`: those in `part-*`.
         failed: The other rows: those in `failed-*`.
         errors: Failed rows by error kind, or by status as `status:503`.
         parts: Files of results.
@@ -79,7 +79,7 @@ class JobStatus:
     rows: int | None
     done: int
     watermark: int
-    answered: int
+    succeeded: int
     failed: int
     errors: dict[str, int]
     parts: int
@@ -114,10 +114,10 @@ class JobStatus:
 
     def _facts(self) -> Iterator[Fact]:
         yield "input", self.input
-        yield from rows_by_outcome(self.answered, self.failed, self.errors)
+        yield from rows_by_outcome(self.succeeded, self.failed, self.errors)
         yield "results", f"{_format.plural(self.parts, 'file')}, {_format.size(self.bytes)}, {self.format}"
         yield "directory", self.output
-        yield "begun", _format.moment(self.started_at)
+        yield "started", _format.moment(self.started_at)
         if self.committed_at is not None:
             yield "last commit", _format.moment(self.committed_at)
         if self.set:
@@ -130,7 +130,7 @@ class JobStatus:
         return ", ".join(f"{name}={value}" for name, value in self.set.items())
 
     def to_json(self) -> str:
-        """Returns the output of `headgate status --json`; times are texts as in RFC 3339."""
+        """Returns the output of `headgate status --as-json`; times are texts as in RFC 3339."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_rfc3339) + "\n"
 
 
@@ -173,7 +173,7 @@ def _state(status: JobStatus) -> str:
 
 def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
-    yield from rows_by_outcome(status.answered, status.failed, status.errors)
+    yield from rows_by_outcome(status.succeeded, status.failed, status.errors)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
     if status.parts_to_place and not status.running:

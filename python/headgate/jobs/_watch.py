@@ -18,12 +18,18 @@ class Observer:
     """Shows the progress of a running job, and announces interrupts."""
 
     def __init__(
-        self, job: RunningJob, display: Display, received: Signals, *, grace_s: float, spell: Spell = as_keyword
+        self,
+        job: RunningJob,
+        display: Display,
+        received: Signals,
+        *,
+        shutdown_timeout: float,
+        spell: Spell = as_keyword,
     ) -> None:
         self._job = job
         self._display = display
         self._received = received
-        self._grace_s = grace_s
+        self._shutdown_timeout = shutdown_timeout
         self._spell = spell
         self._announced = 0
         self._stalled_s = 0.0
@@ -36,7 +42,7 @@ class Observer:
         with _without_display_errors():
             if received.count > self._announced:
                 self._announced = received.count
-                self._display.say(_announcement(received, self._grace_s))
+                self._display.say(_announcement(received, self._shutdown_timeout))
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
                 snapshot = self._snapshot()
@@ -66,7 +72,7 @@ def watch(  # noqa: PLR0913 - keywords keep them apart
     display: Display,
     received: Signals,
     *,
-    grace_s: float,
+    shutdown_timeout: float,
     greeting: str | None = None,
     spell: Spell = as_keyword,
 ) -> Summary:
@@ -81,7 +87,7 @@ def watch(  # noqa: PLR0913 - keywords keep them apart
             if greeting is not None:
                 with _without_display_errors():
                     display.say(greeting)
-            observer = Observer(job, display, received, grace_s=grace_s, spell=spell)
+            observer = Observer(job, display, received, shutdown_timeout=shutdown_timeout, spell=spell)
             while not job.wait(POLL_S):
                 observer.update()
             observer.end()
@@ -96,7 +102,7 @@ def _without_display_errors() -> AbstractContextManager[None]:
     return contextlib.suppress(OSError)
 
 
-def _announcement(received: Signals, grace_s: float) -> str:
+def _announcement(received: Signals, shutdown_timeout: float) -> str:
     if received.count == 1:
-        return f"stopping: requests in flight get up to {grace_s:g} s to finish; interrupt again to end now"
+        return f"stopping: requests in flight get up to {shutdown_timeout:g} s to finish; interrupt again to end now"
     return "ending now: requests in flight are dropped"

@@ -26,7 +26,7 @@ class RetryStatistics:
     """The counters of a `Retry`.
 
     >>> retry = headgate.Retry(3, on=OSError)
-    >>> retry.delay_s(1, ValueError()), retry.delay_s(3, OSError())
+    >>> retry.delay(1, ValueError()), retry.delay(3, OSError())
     (None, None)
     >>> retry.statistics().not_retryable, retry.statistics().exhausted
     (1, 1)
@@ -67,11 +67,11 @@ class Retry:
     Attributes:
         attempts: Number of attempts, including the first one.
         backoff: How long to wait before the next attempt. A number of seconds is the bound for the first retry; it
-            doubles with each further one, up to `max_backoff_s`, and the wait is drawn evenly from 0 to the bound
+            doubles with each further one, up to `max_backoff`, and the wait is drawn evenly from 0 to the bound
             ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015). A function
             gets the number of the failed attempt, counted from 1, and its error, and returns the seconds. They are
             used as they are, so that it can obey `Retry-After`; a negative number counts as 0.
-        max_backoff_s: The longest wait in any case. `None` is 60 s if `backoff` is a number, and no bound if it is a
+        max_backoff: The longest wait in any case. `None` is 60 s if `backoff` is a number, and no bound if it is a
             function.
         on: Which errors to retry: a type, several types, or a function of the error. Other errors are raised at once.
         random: Returns random numbers from 0 up to 1.
@@ -80,7 +80,7 @@ class Retry:
     attempts: int = 3
     backoff: Backoff = 0.1
     _: KW_ONLY
-    max_backoff_s: float | None = None
+    max_backoff: float | None = None
     on: RetryOn = Exception
     random: Callable[[], float] = random_below_1
     _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
@@ -95,16 +95,16 @@ class Retry:
         check("attempts", self.attempts, whole(1), "the first one is counted")
         if not callable(self.backoff):
             check("backoff", self.backoff, _delay(f"{SECONDS} or a function"))
-        if self.max_backoff_s is not None:
-            check("max_backoff_s", self.max_backoff_s, _delay(SECONDS))
+        if self.max_backoff is not None:
+            check("max_backoff", self.max_backoff, _delay(SECONDS))
         _check_on(self.on)
         check("random", self.random, is_function)
 
-    def delay_s(self, attempt: int, error: BaseException) -> float | None:
+    def delay(self, attempt: int, error: BaseException) -> float | None:
         """Decides whether a failed attempt is retried, and counts the decision.
 
         >>> retry = headgate.Retry(3, lambda attempt, error: attempt * 10)
-        >>> [retry.delay_s(attempt, OSError()) for attempt in (1, 2, 3)]
+        >>> [retry.delay(attempt, OSError()) for attempt in (1, 2, 3)]
         [10, 20, None]
 
         Args:
@@ -160,7 +160,7 @@ class Retry:
                 if isawaitable(result):
                     return await result
             except Exception as error:
-                delay_s = self.delay_s(attempt, error)
+                delay_s = self.delay(attempt, error)
                 if delay_s is None:
                     add_note(error, f"attempt {attempt} of {self.attempts}")
                     raise
@@ -172,7 +172,7 @@ class Retry:
         """Returns the counters. Can be called from any thread.
 
         >>> retry = headgate.Retry(1)
-        >>> retry.delay_s(1, OSError()), retry.statistics().exhausted
+        >>> retry.delay(1, OSError()), retry.statistics().exhausted
         (None, 1)
         """
         counts = self._counts
@@ -190,14 +190,14 @@ class Retry:
 
     def _drawn_s(self, backoff_s: float, attempt: int) -> float:
         bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
-        return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff_s is None else self.max_backoff_s)
+        return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff is None else self.max_backoff)
 
     def _checked_s(self, returned_s: float) -> float:
         if not isinstance(returned_s, int | float):
             raise TypeError(f"backoff must return a number of seconds, not {type(returned_s).__name__}")
         if math.isnan(returned_s):
             raise ValueError("backoff must return a number of seconds, not nan")
-        return min(max(0.0, returned_s), math.inf if self.max_backoff_s is None else self.max_backoff_s)
+        return min(max(0.0, returned_s), math.inf if self.max_backoff is None else self.max_backoff)
 
 
 def add_note(error: BaseException, note: str) -> None:

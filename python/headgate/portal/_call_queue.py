@@ -156,24 +156,24 @@ class CallQueue:
             raise RuntimeError(CALLED_IN_LOOP)
 
     def call(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout_s: float = inf
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], timeout: float = inf
     ) -> Any:  # noqa: ANN401 - whatever the function returns
         """Calls a function in the loop, waits, and returns what the function or its awaitable returns.
 
         An exception that is raised in this thread while it waits cancels the call.
 
         Raises:
-            TimeoutError: The call has not ended within `timeout_s`, and is cancelled.
+            TimeoutError: The call has not ended within `timeout`, and is cancelled.
             RuntimeError: As `check`.
         """
         self.check()
         call = Call(function, args, kwargs)
         try:
             self.put(call)
-            self.wait(call, timeout_s)
+            self.wait(call, timeout)
             self.wake_next()
             if not call.is_over:
-                raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s: it is cancelled")  # noqa: TRY301
+                raise TimeoutError(f"the call hasn't ended after {timeout:g} s: it is cancelled")  # noqa: TRY301
         except BaseException:
             self.cancel(call)
             raise
@@ -182,9 +182,9 @@ class CallQueue:
         finally:
             del call  # else an error, whose traceback has this frame, would be a cycle
 
-    def wait(self, call: Call, timeout_s: float) -> bool:
+    def wait(self, call: Call, timeout: float) -> bool:
         """Waits until a call has ended, or the timeout is over. Returns whether it acquired `call.ended`."""
-        deadline_s = monotonic() + timeout_s
+        deadline_s = monotonic() + timeout
         while not call.is_over:
             left_s = deadline_s - monotonic()
             if call.ended.acquire(timeout=min(max(left_s, 0.0), LOOP_CHECK_S)):

@@ -62,7 +62,7 @@ class PortalCall(Generic[T]):
 
     >>> with headgate.Portal() as portal:
     ...     call = portal.start(fetch, "a")
-    ...     print(call.wait(timeout_s=60), call.is_done)
+    ...     print(call.wait(timeout=60), call.is_done)
     page of a True
     """
 
@@ -79,13 +79,13 @@ class PortalCall(Generic[T]):
         """Whether the call has returned, raised or been cancelled."""
         return self._call.is_over
 
-    def wait(self, timeout_s: float | None = None) -> T:
+    def wait(self, timeout: float | None = None) -> T:
         """Waits for the end of the call. Several threads may wait, and more than once.
 
         An interrupt or the timeout ends the wait, but not the call.
 
         Args:
-            timeout_s: Seconds to wait, at most.
+            timeout: Seconds to wait, at most.
 
         Returns:
             What the function returned.
@@ -96,17 +96,17 @@ class PortalCall(Generic[T]):
             RuntimeError: In the thread of the loop.
             BaseException: Whatever the function raised.
         """
-        if timeout_s is not None:
-            check("timeout_s", timeout_s, _SECONDS)
+        if timeout is not None:
+            check("timeout", timeout, _SECONDS)
         call = self._call
         try:
             if not call.is_over:
                 if is_current(self._queue.loop):
                     raise RuntimeError(CALLED_IN_LOOP)
-                if self._queue.wait(call, inf if timeout_s is None else timeout_s):
+                if self._queue.wait(call, inf if timeout is None else timeout):
                     call.ended.release()  # other threads may wait for it
                 if not call.is_over:
-                    raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s")
+                    raise TimeoutError(f"the call hasn't ended after {timeout:g} s")
             value: T = call.outcome()
             return value
         finally:
@@ -264,13 +264,13 @@ class Portal:
 
     @overload
     def call_within(
-        self, timeout_s: float, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+        self, timeout: float, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
 
     @overload
-    def call_within(self, timeout_s: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def call_within(self, timeout: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
-    def call_within(self, timeout_s: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def call_within(self, timeout: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Does what `call` does, with a timeout, after which the call is cancelled without waiting for its end.
 
         The timeout is the first argument, because all keywords are the function's.
@@ -281,7 +281,7 @@ class Portal:
         TimeoutError: the call hasn't ended after 0.01 s: it is cancelled
 
         Args:
-            timeout_s: Seconds until `TimeoutError`, counted from now, including the time until the call begins.
+            timeout: Seconds until `TimeoutError`, counted from now, including the time until the call begins.
             function: An `async def` function, or any other.
             *args: Positional arguments of the function.
             **kwargs: Keyword arguments of the function.
@@ -291,14 +291,14 @@ class Portal:
 
         Raises:
             TimeoutError: The call hasn't ended in time.
-            TypeError: If `timeout_s` is no number.
-            ValueError: If `timeout_s` is below 0.
+            TypeError: If `timeout` is no number.
+            ValueError: If `timeout` is below 0.
             concurrent.futures.CancelledError: The call was cancelled in the loop, or the portal was closed meanwhile.
             RuntimeError: The portal or its loop is closed, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
-        check("timeout_s", timeout_s, _SECONDS)
-        return self._queue.call(function, args, kwargs, timeout_s)
+        check("timeout", timeout, _SECONDS)
+        return self._queue.call(function, args, kwargs, timeout)
 
     @overload
     def start(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> PortalCall[T]: ...

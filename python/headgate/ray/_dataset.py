@@ -31,8 +31,8 @@ def fetch(  # noqa: PLR0913 - the arguments of Ray
 
     >>> dataset = ray.data.from_items([{"id": 7}])
     >>> results = headgate.ray.fetch(dataset, url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
-    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
-    [{'id': 7, 'status': 200, 'body_bytes': 7}]
+    >>> results.select_columns(["id", "status", "received_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'received_bytes': 7}]
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. It is
     `dataset.map_batches(headgate.ray.Fetch, ...)` with the arguments that such a stage needs: tasks of a known size,

@@ -49,8 +49,8 @@ class Fetch:
     ...     num_cpus=0.25,
     ...     compute=ray.data.ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=4),
     ... )
-    >>> results.select_columns(["id", "status", "body_bytes"]).take_all()
-    [{'id': 7, 'status': 200, 'body_bytes': 7}]
+    >>> results.select_columns(["id", "status", "received_bytes"]).take_all()
+    [{'id': 7, 'status': 200, 'received_bytes': 7}]
 
     `headgate.ray.fetch` does the same, and finds mistakes in options before a worker is started.
 

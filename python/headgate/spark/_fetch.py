@@ -70,13 +70,13 @@ def fetch(**options: Unpack[StageKeywords]) -> Fetch:
 
     >>> frame = spark.createDataFrame([(7,)], "id long")
     >>> fetch = headgate.spark.fetch(url="http://127.0.0.1:8080/bytes/{id}", concurrency=100)
-    >>> frame.mapInArrow(fetch, fetch.schema(frame)).select("id", "status", "body_bytes").collect()
-    [Row(id=7, status=200, body_bytes=7)]
+    >>> frame.mapInArrow(fetch, fetch.schema(frame)).select("id", "status", "received_bytes").collect()
+    [Row(id=7, status=200, received_bytes=7)]
 
     A request that fails is a row of the results, with its `error` or a status in `fail_on`, not an exception. Results
     have the columns of the results of `headgate.fetch` and those of the input. The column `row` is the position in a
-    partition, not in the DataFrame: keep a column that identifies rows. With `keep=()` and nothing selected or
-    omitted, the schema is `headgate.spark.SCHEMA`, whatever the DataFrame has.
+    partition, not in the DataFrame: keep a column that identifies rows. With `keep=()`, and without
+    `extract` and `drop`, the schema is `headgate.spark.SCHEMA`, whatever the DataFrame has.
 
     Limits apply to one Python worker of Spark: with 8 cores, there are up to 8 of them. Their connections stay open
     over batches and partitions, as long as Spark keeps its workers (`spark.python.worker.reuse`).

@@ -108,7 +108,7 @@ def amap(
     Raises:
         TypeError: An argument has the wrong type; while iterating: `function` returned something that isn't awaitable.
         ValueError: A number is too small, or an argument needs another one that is missing.
-        TooManyErrors: While iterating: more items failed than `max_errors` allows.
+        TooManyFailures: While iterating: more items failed than `max_failures` allows.
         StrayCancellation: While iterating: a call or the source was cancelled, but not the map.
         ClosedEarly: While iterating: another task closed it, or a wait without a block was cancelled.
         RuntimeError: While iterating: no event loop is running, or something raised `StopAsyncIteration`.

@@ -33,11 +33,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]],
         limit: int,
         buffer: int,
-        timeout_s: float | None,
+        timeout: float | None,
     ) -> None:
         super().__init__(source_of(aws, "aws"), limit, buffer)
         self._given = aws
-        self._timeout_s = timeout_s
+        self._timeout_s = timeout
         self._timer: asyncio.TimerHandle | None = None
         self._has_timed_out = False
         self._pulled_early: Any = NOT_YET

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-from headgate._errors import TooManyErrors
+from headgate._errors import TooManyFailures
 from headgate.limits._wait_queue import OtherLoopError
 from headgate.tasks._flow import Flow
 from headgate.tasks._options import AmapOptions
@@ -130,12 +130,12 @@ class CallFlow(Flow[Any]):
     def _item_failed(self, item: Any, error: BaseException) -> bool:  # noqa: ANN401 - the user's type
         """Counts an error, and fails the flow if it must be raised. Returns whether the flow continues."""
         self._failed += 1
-        max_errors = self._options["max_errors"]
+        max_failures = self._options["max_failures"]
         if self._options["errors"] == "raise" or is_fatal(error):
             self.fail(noted(error, item))
-        elif max_errors is not None and self._failed > max_errors:
-            too_many = TooManyErrors(
-                f"{self._failed} items failed, and max_errors is {max_errors}; the last error is the cause"
+        elif max_failures is not None and self._failed > max_failures:
+            too_many = TooManyFailures(
+                f"{self._failed} items failed, and max_failures is {max_failures}; the last error is the cause"
             )
             too_many.__cause__ = noted(error, item)
             self.fail(too_many)

@@ -97,16 +97,16 @@ class ErrorsWithoutResultsOption(TypedDict, total=False):
 class CallOptions(TypedDict, Generic[T], total=False):
     """When calls start, how often they are retried and how long they may take."""
 
-    max_errors: Annotated[
+    max_failures: Annotated[
         int | None,
         Option(
-            help="If errors are not raised: one failed item more than this raises `TooManyErrors`.",
+            help="If errors are not raised: one failed item more than this raises `TooManyFailures`.",
             default=None,
             default_means=_NO_BOUND,
             check=whole(0),
         ),
     ]
-    timeout_s: Annotated[
+    timeout: Annotated[
         float | None,
         Option(
             help=(
@@ -186,8 +186,10 @@ def check_pairs(options: AmapOptions[Any]) -> None:
         raise ValueError("window means nothing without ordered=True: buffer bounds what is not ordered")
     if options["buffer"] is not None and options["window"] is not None:
         raise ValueError("window and buffer are both given: with ordered=True, window bounds what is uncollected")
-    if options["max_errors"] is not None and options["errors"] == "raise":
-        raise ValueError('max_errors means nothing with errors="raise", which raises the first: give "yield" or "skip"')
+    if options["max_failures"] is not None and options["errors"] == "raise":
+        raise ValueError(
+            'max_failures means nothing with errors="raise", which raises the first: give "yield" or "skip"'
+        )
     if options["cost"] is not None and options["rate"] is None:
         raise ValueError("cost means nothing without rate: it is what an item takes of it")
     if (options["key"] is None) != (options["per_key"] is None):
@@ -196,6 +198,6 @@ def check_pairs(options: AmapOptions[Any]) -> None:
 
 def are_plain(options: AmapOptions[Any]) -> bool:
     """Returns whether no option needs work for each item."""
-    per_item = (options["timeout_s"], options["retry"], options["rate"], options["key"])
+    per_item = (options["timeout"], options["retry"], options["rate"], options["key"])
     is_plain = isinstance(options["limit"], int) and not options["ordered"] and options["errors"] != "yield"
     return is_plain and per_item == (None,) * 4

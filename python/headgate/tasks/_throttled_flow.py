@@ -49,9 +49,9 @@ class ThrottledFlow(CallFlow):
         self._keys = None if options["per_key"] is None else KeyLimit(options["per_key"])
         self._admission = Admission(self._shared, options["rate"], options["cost"])
         self._retries = RetryQueue()
-        self._is_timed = self._yields or options["timeout_s"] is not None
+        self._is_timed = self._yields or options["timeout"] is not None
         self._attempt_timeout = (
-            None if options["timeout_s"] is None else AttemptTimeout(options["timeout_s"], self._running)
+            None if options["timeout"] is None else AttemptTimeout(options["timeout"], self._running)
         )
         self._next_index = 0  # ordered: the results before this one have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: results that are finished before an earlier one
@@ -257,7 +257,7 @@ class ThrottledFlow(CallFlow):
         retry = self._options["retry"]
         if retry is not None and not is_fatal(error):
             try:
-                delay_s = retry.delay_s(entry.attempts, error)
+                delay_s = retry.delay(entry.attempts, error)
             except BaseException as mistake:  # noqa: BLE001 - the user's `on` or `backoff` failed
                 self._fail_item(entry, mistake)
                 return

@@ -10,13 +10,18 @@ with headgate.testing.mock() as server:
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headgate.testing._answer import Answer as Answer
     from headgate.testing._calls import Call as Call, Calls as Calls, MockRequest as MockRequest
+    from headgate.testing._response import MockResponse as MockResponse
     from headgate.testing._route import Route as Route
     from headgate.testing._server import MockServer as MockServer, mock as mock
 
 # Imported on first use, because pytest loads the plugin in this package also for tests that don't use it.
-_NAMES_IN = {"_answer": "Answer", "_calls": "Call Calls MockRequest", "_route": "Route", "_server": "MockServer mock"}
+_NAMES_IN = {
+    "_response": "MockResponse",
+    "_calls": "Call Calls MockRequest",
+    "_route": "Route",
+    "_server": "MockServer mock",
+}
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
 
 if not TYPE_CHECKING:  # type checkers read the imports above

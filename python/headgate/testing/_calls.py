@@ -9,7 +9,7 @@ from typing import Any, Final, overload
 from urllib.parse import parse_qs, urlsplit
 
 from headgate.client._headers import Headers
-from headgate.testing._answer import Answer
+from headgate.testing._response import MockResponse
 
 
 class MockRequest:
@@ -81,16 +81,16 @@ class Call:
     ...     route = server.get("/users/1", json={"id": 1})
     ...     response = client.get("/users/1")
     >>> call = route.calls[0]
-    >>> call.request.path, call.answer
-    ('/users/1', <headgate.testing.Answer 200, 8 bytes>)
+    >>> call.request.path, call.response
+    ('/users/1', <headgate.testing.MockResponse 200, 8 bytes>)
 
     Attributes:
         request: The request.
-        answer: The response; `None` if the request failed.
+        response: The response; `None` if the request failed.
     """
 
     request: MockRequest
-    answer: Answer | None
+    response: MockResponse | None
 
 
 class Calls(Sequence[Call]):

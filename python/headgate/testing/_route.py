@@ -8,8 +8,16 @@ from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from headgate._checks import kind_of
-from headgate.testing._answer import Answer, Answerable, AnswerKeywords, Error, MockFailure, answer_of, failure_of
 from headgate.testing._calls import Calls, MockRequest
+from headgate.testing._response import (
+    Error,
+    GivenResponse,
+    MockFailure,
+    MockResponse,
+    ResponseKeywords,
+    failure_of,
+    response_of,
+)
 
 Text: TypeAlias = str | re.Pattern[str]
 """A text that must be equal, or a regular expression that must match somewhere in it."""
@@ -232,8 +240,8 @@ _MATCHERS: Final[Mapping[str, Callable[[Any], RequestMatcher]]] = {
 }
 
 
-Computed: TypeAlias = Callable[[MockRequest], Answerable | None]
-Next: TypeAlias = Answer | MockFailure | Computed | None
+Computed: TypeAlias = Callable[[MockRequest], GivenResponse | None]
+Next: TypeAlias = MockResponse | MockFailure | Computed | None
 """The response to the next request, or a function that returns it; `None` if there are no more."""
 
 
@@ -241,7 +249,7 @@ class Route:
     """The requests of one pattern and the responses to them, from `MockServer.route`.
 
     >>> with headgate.testing.mock() as server:
-    ...     route = server.get("/flaky").answers([503, (200, {"ok": True})])
+    ...     route = server.get("/flaky").respond_in_turn([503, (200, {"ok": True})])
     ...     print(client.get("/flaky").status_code, client.get("/flaky").json())
     503 {'ok': True}
     >>> route.called, route.call_count
@@ -255,7 +263,7 @@ class Route:
         self.pattern = pattern
         self.calls: Calls = Calls()
         self._lock = threading.Lock()
-        self._next: Callable[[], Next] = Answer
+        self._next: Callable[[], Next] = MockResponse
 
     @property
     def called(self) -> bool:
@@ -267,15 +275,15 @@ class Route:
         """The number of calls; each attempt and each redirect counts."""
         return self.calls.total
 
-    def answer(self, status: int = 200, **answer: Unpack[AnswerKeywords]) -> Self:
-        """Responds to each request with these arguments of `Answer`.
+    def respond(self, status: int = 200, **response: Unpack[ResponseKeywords]) -> Self:
+        """Responds to each request with these arguments of `MockResponse`.
 
-        >>> server.route("GET", "/users/1").answer(json={"id": 1}, headers={"ETag": "7"}, delay_s=0.1)
+        >>> server.route("GET", "/users/1").respond(json={"id": 1}, headers={"ETag": "7"}, delay=0.1)
         <headgate.testing.Route GET /users/1>
         """
-        return self.gives(Answer(status, **answer))
+        return self.gives(MockResponse(status, **response))
 
-    def gives(self, answer: Answerable | Computed | MockFailure) -> Self:
+    def gives(self, response: GivenResponse | Computed | MockFailure) -> Self:
         """Responds to each request with this response, or with what this function returns for it.
 
         >>> with headgate.testing.mock() as server:
@@ -284,37 +292,37 @@ class Route:
         ann
 
         Args:
-            answer: An `Answer`, a status, a body, `(status, body)`, an error, or a function that returns one of these.
-                It is called with the `MockRequest`, in a separate thread; up to 64 run at once. If it returns `None`,
-                the next route that matches responds.
+            response: A `MockResponse`, a status, a body, `(status, body)`, an error, or a function that returns one of
+                these. It is called with the `MockRequest`, in a separate thread; up to 64 run at once. If it returns
+                `None`, the next route that matches responds.
 
         Raises:
-            TypeError: `answer` is none of these.
+            TypeError: `response` is none of these.
         """
-        given = _checked(answer)
+        given = _checked(response)
         self._next = lambda: given
         return self
 
-    def answers(self, answers: Iterable[Answerable | Computed]) -> Self:
+    def respond_in_turn(self, responses: Iterable[GivenResponse | Computed]) -> Self:
         """Responds to each request with the next one of these: `[503, (200, {"ok": True})]`.
 
         After the last one, requests have no response. An iterator may be infinite; it is read in the only thread of the
         mock as it is needed, so it must not block.
 
         Raises:
-            TypeError: `answers` is not an iterable.
+            TypeError: `responses` is not an iterable.
         """
-        if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
-            raise TypeError(f"answers must be a list of answers, not {kind_of(answers)}")
-        given = [_checked(answer) for answer in answers] if isinstance(answers, list | tuple) else answers
+        if isinstance(responses, str | bytes) or not isinstance(responses, Iterable):
+            raise TypeError(f"responses must be a list of responses, not {kind_of(responses)}")
+        given = [_checked(response) for response in responses] if isinstance(responses, list | tuple) else responses
         remaining = iter(given)
 
-        def next_answer() -> Next:
+        def next_response() -> Next:
             with self._lock:
-                answer = next(remaining, None)
-            return None if answer is None else _checked(answer)
+                response = next(remaining, None)
+            return None if response is None else _checked(response)
 
-        self._next = next_answer
+        self._next = next_response
         return self
 
     def fails(self, error: Error) -> Self:
@@ -344,11 +352,11 @@ class Route:
         return str(self.pattern)
 
 
-def _checked(answer: object) -> Answer | MockFailure | Computed:
-    if isinstance(answer, MockFailure):
-        return answer
-    if not callable(answer) or isinstance(answer, type):
-        return answer_of(answer)
-    if inspect.iscoroutinefunction(answer):
-        raise TypeError("a function that computes answers must be a plain one: it is called in a thread of its own")
-    return answer  # pyright: ignore[reportReturnType] # its return value is checked later
+def _checked(response: object) -> MockResponse | MockFailure | Computed:
+    if isinstance(response, MockFailure):
+        return response
+    if not callable(response) or isinstance(response, type):
+        return response_of(response)
+    if inspect.iscoroutinefunction(response):
+        raise TypeError("a function that computes responses must be a plain one: it is called in a thread of its own")
+    return response  # pyright: ignore[reportReturnType] # its return value is checked later

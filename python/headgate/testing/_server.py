@@ -9,21 +9,21 @@ from typing import Any, Final, Self, Unpack
 from headgate import _mocks
 from headgate._checks import kind_of
 from headgate._nearest import nearest
-from headgate.client._errors import RequestError
-from headgate.testing._answer import Answer, Answerable, Error, MockFailure, answer_of, failure_of
+from headgate.client._errors import CLASS_OF, RequestError
 from headgate.testing._calls import Call, Calls, MockRequest
+from headgate.testing._response import Error, GivenResponse, MockFailure, MockResponse, failure_of, response_of
 from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
 from headgate.testing._serving import Decision, MockServing
 
 MAX_NAMED: Final = 20
 """The bound of requests without a response, and of routes, in a message; and of errors that are kept."""
 
-_NO_ANSWER: Final = "the mock has no answer for this request"
+_NO_RESPONSE: Final = "the mock has no response for this request"
 _FOREIGN_NAMES: Final = {
     "url__startswith": "prefix",
     "status_code": "status",
-    "return_value": "answer",
-    "side_effect": "answer",
+    "return_value": "response",
+    "side_effect": "response",
 }
 """Names that respx uses for arguments that have another name here."""
 
@@ -36,12 +36,12 @@ class RouteKeywords(PatternKeywords, total=False):
     text: str | None
     html: str | None
     content: bytes | None
-    answer: Answerable | Computed
+    response: GivenResponse | Computed
     error: Error
 
 
 _OF_PATTERNS: Final = tuple(PatternKeywords.__annotations__)
-_OF_ANSWERS: Final = ("status", "json", "text", "html", "content", "answer", "error")
+_OF_RESPONSES: Final = ("status", "json", "text", "html", "content", "response", "error")
 
 
 class MockServer:
@@ -66,7 +66,7 @@ class MockServer:
         handler: Computed | None = None,
         *,
         base_url: str = "",
-        assert_all_answered: bool = True,
+        assert_all_mocked: bool = True,
         assert_all_called: bool = True,
     ) -> None:
         """Creates a mock; it responds within its `with` block.
@@ -74,7 +74,7 @@ class MockServer:
         Args:
             handler: A function that responds to requests that match no route. See `Route.gives`.
             base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
-            assert_all_answered: Leaving the block raises an `AssertionError` if a request had no response.
+            assert_all_mocked: Leaving the block raises an `AssertionError` if a request had no response.
             assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
         Raises:
@@ -86,11 +86,11 @@ class MockServer:
         self.routes: tuple[Route, ...] = ()
         self._handler = Route(Pattern(None, None, "", {})).gives(handler) if handler is not None else None
         self._base_url = base_url
-        self._asserts_answered = assert_all_answered
+        self._asserts_mocked = assert_all_mocked
         self._asserts_called = assert_all_called
         self._lock = threading.Lock()
-        self._unanswered: list[str] = []
-        self._unanswered_count = 0
+        self._unmatched: list[str] = []
+        self._unmatched_count = 0
         self._raised: list[BaseException] = []
         self._serving: MockServing | None = None
 
@@ -127,13 +127,13 @@ class MockServer:
             method: As for `route`.
             url: As for `route`.
             **route: The arguments of `route`, and a response: `status` with one of `json`, `text`, `html` and
-                `content`; or `answer` (see `Route.gives`); or `error` (see `Route.fails`).
+                `content`; or `response` (see `Route.gives`); or `error` (see `Route.fails`).
 
         Raises:
             TypeError: There is no such argument, or there are several responses.
             ValueError: An argument is invalid.
         """
-        given = _answer_in(route)
+        given = _response_in(route)
         # Now `route` has only the arguments of the pattern.
         return self._add(self._create_route(method, url, route).gives(given))
 
@@ -190,14 +190,14 @@ class MockServer:
         """The number of requests."""
         return self.calls.total
 
-    def assert_all_answered(self) -> None:
+    def assert_all_mocked(self) -> None:
         """Raises an error if a request had no response.
 
-        >>> with headgate.testing.mock(assert_all_answered=False) as server:
+        >>> with headgate.testing.mock(assert_all_mocked=False) as server:
         ...     outcomes = list(client.fetch_many(["/users/1"]))
-        >>> server.assert_all_answered()
+        >>> server.assert_all_mocked()
         Traceback (most recent call last):
-        AssertionError: the mock had no answer for 1 request:
+        AssertionError: the mock had no response for 1 request:
           GET http://127.0.0.1:8080/users/1
         its routes:
           none
@@ -206,13 +206,15 @@ class MockServer:
             AssertionError: A request had no response, or a function that computes one raised an error.
         """
         with self._lock:
-            raised, named, count = list(self._raised), list(self._unanswered), self._unanswered_count
+            raised, named, count = list(self._raised), list(self._unmatched), self._unmatched_count
         if raised:
-            raise AssertionError(f"an answer of the mock could not be computed: {_described(raised[0])}") from raised[0]
+            raise AssertionError(f"a response of the mock could not be computed: {_described(raised[0])}") from raised[
+                0
+            ]
         if count:
             requests = "\n  ".join(named + [f"and {count - len(named)} more"] * (count > len(named)))
             raise AssertionError(
-                f"the mock had no answer for {count} request{'s' * (count != 1)}:\n  {requests}\n"
+                f"the mock had no response for {count} request{'s' * (count != 1)}:\n  {requests}\n"
                 f"its routes:\n  {self._named_routes(self.routes)}"
             )
 
@@ -240,9 +242,9 @@ class MockServer:
         0
         """
         with self._lock:
-            self._unanswered.clear()
+            self._unmatched.clear()
             self._raised.clear()
-            self._unanswered_count = 0
+            self._unmatched_count = 0
         for calls in (self.calls, *(route.calls for route in self.routes)):
             calls.clear()
 
@@ -265,7 +267,7 @@ class MockServer:
         """Stops the mock; requests in flight fail.
 
         Raises:
-            AssertionError: As `assert_all_answered` and `assert_all_called`, unless the block raised an error itself.
+            AssertionError: As `assert_all_mocked` and `assert_all_called`, unless the block raised an error itself.
         """
         serving, self._serving = self._serving, None
         if serving is None:
@@ -273,8 +275,8 @@ class MockServer:
         _mocks.end(serving.network)
         serving.stop()
         if error is None:
-            if self._asserts_answered:
-                self.assert_all_answered()
+            if self._asserts_mocked:
+                self.assert_all_mocked()
             if self._asserts_called:
                 self.assert_all_called()
 
@@ -293,7 +295,7 @@ class MockServer:
     def _create_route(self, method: str | None, url: Text | None, pattern: PatternKeywords) -> Route:
         for name in pattern:
             if name not in _OF_PATTERNS:
-                meant = _FOREIGN_NAMES.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_ANSWERS))
+                meant = _FOREIGN_NAMES.get(name) or nearest(name, (*_OF_PATTERNS, *_OF_RESPONSES))
                 raise TypeError(f"a route has no {name!r}" + (f": did you mean {meant}?" if meant else ""))
         return Route(Pattern(method, url, self._base_url, pattern))
 
@@ -329,7 +331,7 @@ class MockServer:
                 return partial(self._compute, request, route, given, matching)
             if given is not None:
                 return self._note_call(request, route, given)
-        return self._note_unanswered(request)
+        return self._note_unmatched(request)
 
     def _compute(self, request: MockRequest, route: Route, compute: Computed, rest: Iterator[Route]) -> Decision:
         """Returns the response of a function, or of the next matching route, in a thread that may block."""
@@ -338,10 +340,10 @@ class MockServer:
             if given is None:
                 decided = self._decide_by(request, rest)
                 return decided() if callable(decided) else decided
-            decision = answer_of(given)
+            decision = response_of(given)
         except RequestError as error:
-            decision = failure_of(error)
-        except BaseException as error:  # noqa: BLE001 - also from pytest.fail; `assert_all_answered` raises it again
+            decision = failure_of(error) if error.kind in CLASS_OF else self._note_error(error)
+        except BaseException as error:  # noqa: BLE001 - also from pytest.fail; `assert_all_mocked` raises it again
             decision = self._note_error(error)
         return self._note_call(request, route, decision)
 
@@ -349,24 +351,24 @@ class MockServer:
         with self._lock:
             if len(self._raised) < MAX_NAMED:
                 self._raised.append(error)
-        text = f"the answer of the mock could not be computed: {_described(error)}"
+        text = f"the response of the mock could not be computed: {_described(error)}"
         return MockFailure("invalid_request", text, is_lasting=True)
 
     def _note_call(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
-        call = Call(request, decision if isinstance(decision, Answer) else None)
+        call = Call(request, decision if isinstance(decision, MockResponse) else None)
         self.calls.add(call)
         route.calls.add(call)
         return decision
 
-    def _note_unanswered(self, request: MockRequest) -> MockFailure:
+    def _note_unmatched(self, request: MockRequest) -> MockFailure:
         named = f"{request.method} {request.url}"
         with self._lock:
-            self._unanswered_count += 1
-            if len(self._unanswered) < MAX_NAMED:
-                self._unanswered.append(named)
+            self._unmatched_count += 1
+            if len(self._unmatched) < MAX_NAMED:
+                self._unmatched.append(named)
         self.calls.add(Call(request, None))
         routes = self._named_routes(self.routes, "; ")
-        return MockFailure("invalid_request", _NO_ANSWER, is_lasting=True, detail=f"{named}; its routes: {routes}")
+        return MockFailure("invalid_request", _NO_RESPONSE, is_lasting=True, detail=f"{named}; its routes: {routes}")
 
     def _named_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
         named = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_NAMED]]
@@ -379,7 +381,7 @@ def mock(
     handler: Computed | None = None,
     *,
     base_url: str = "",
-    assert_all_answered: bool = True,
+    assert_all_mocked: bool = True,
     assert_all_called: bool = True,
 ) -> MockServer:
     """Creates a mock for a `with` block. See `MockServer`.
@@ -391,25 +393,25 @@ def mock(
     Args:
         handler: A function that responds to requests that match no route.
         base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
-        assert_all_answered: Leaving the block raises an `AssertionError` if a request had no response.
+        assert_all_mocked: Leaving the block raises an `AssertionError` if a request had no response.
         assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
     Raises:
         TypeError: `handler` can't be called, or is a coroutine function.
     """
     return MockServer(
-        handler, base_url=base_url, assert_all_answered=assert_all_answered, assert_all_called=assert_all_called
+        handler, base_url=base_url, assert_all_mocked=assert_all_mocked, assert_all_called=assert_all_called
     )
 
 
-def _answer_in(route: RouteKeywords) -> Answerable | Computed | MockFailure:
+def _response_in(route: RouteKeywords) -> GivenResponse | Computed | MockFailure:
     """Removes the response from the arguments of a route, and returns it."""
-    given: dict[str, Any] = {name: route.pop(name) for name in _OF_ANSWERS if name in route}
-    if len(given) > 1 and ("answer" in given or "error" in given):
-        raise TypeError("a route has one answer: give a status with a body, or answer, or error")
+    given: dict[str, Any] = {name: route.pop(name) for name in _OF_RESPONSES if name in route}
+    if len(given) > 1 and ("response" in given or "error" in given):
+        raise TypeError("a route has one response: give a status with a body, or response, or error")
     if "error" in given:
         return failure_of(given["error"])
-    return given["answer"] if "answer" in given else Answer(**given)
+    return given["response"] if "response" in given else MockResponse(**given)
 
 
 def _described(error: BaseException) -> str:

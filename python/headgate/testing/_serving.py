@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 from headgate._format import size
 from headgate._native import MockConnection, MockNetwork
 from headgate.client._headers import Headers
-from headgate.testing._answer import Answer, MockFailure
 from headgate.testing._calls import MockRequest
+from headgate.testing._response import MockFailure, MockResponse
 
 MAX_THREADS: Final = 64
 """The bound of functions that run at once; more are queued."""
@@ -37,7 +37,7 @@ class FunctionThreads:
             self._threads += starts
             self._news.notify()
         if starts:
-            threading.Thread(target=self._work, name="headgate-mock-answer", daemon=True).start()
+            threading.Thread(target=self._work, name="headgate-mock-response", daemon=True).start()
 
     def close(self) -> None:
         """Drops queued functions; running ones finish."""
@@ -116,26 +116,26 @@ class RequestReader:
         return True
 
 
-def answer_bytes(answer: Answer, method: str) -> tuple[bytes, bool]:
+def response_bytes(response: MockResponse, method: str) -> tuple[bytes, bool]:
     """Returns the bytes of a response to a request with this method, and whether the connection ends after them."""
-    has_body = answer.status not in {_NO_CONTENT, _NOT_MODIFIED}
-    lines = [f"HTTP/1.1 {answer.status} {answer.phrase}"]
-    lines += [f"{name}: {value}" for name, value in answer.headers.multi_items()]
-    if has_body and not any(name in answer.headers for name in _FRAMING):
-        lines.append(f"Content-Length: {len(answer.content)}")
+    has_body = response.status not in {_NO_CONTENT, _NOT_MODIFIED}
+    lines = [f"HTTP/1.1 {response.status} {response.phrase}"]
+    lines += [f"{name}: {value}" for name, value in response.headers.multi_items()]
+    if has_body and not any(name in response.headers for name in _FRAMING):
+        lines.append(f"Content-Length: {len(response.content)}")
     head = "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
-    body = answer.content if has_body and method != "HEAD" else b""
-    ends = answer.headers.get("connection", "").lower() == "close"
-    if answer.cut_after is not None:
-        return head + body[: answer.cut_after], True
+    body = response.content if has_body and method != "HEAD" else b""
+    ends = response.headers.get("connection", "").lower() == "close"
+    if response.cut_after is not None:
+        return head + body[: response.cut_after], True
     return head + body, ends
 
 
-Decision: TypeAlias = Answer | MockFailure
+Decision: TypeAlias = MockResponse | MockFailure
 Decide: TypeAlias = Callable[[MockRequest], Decision | Callable[[], Decision]]
 """Returns the response to a request, or a function that returns it and may block."""
 
-_ENDED: Final = MockFailure("closed", "the mock has ended", is_lasting=True)
+_ENDED: Final = MockFailure("connection_closed", "the mock has ended", is_lasting=True)
 _TOO_LARGE: Final = MockFailure(
     "invalid_request", f"the mock takes no body of more than {size(MAX_BODY_BYTES)}", is_lasting=True
 )
@@ -273,15 +273,15 @@ class _Connection(asyncio.Protocol):
     def _respond(self, decision: Decision) -> None:
         if isinstance(decision, MockFailure):
             self._fail(decision)
-        elif decision.delay_s > 0:
-            self._timer = asyncio.get_running_loop().call_later(decision.delay_s, self._write_response, decision)
+        elif decision.delay > 0:
+            self._timer = asyncio.get_running_loop().call_later(decision.delay, self._write_response, decision)
         else:
             self._write_response(decision)
 
-    def _write_response(self, answer: Answer) -> None:
+    def _write_response(self, response: MockResponse) -> None:
         if self._transport is None or self._request is None:
             return
-        data, ends = answer_bytes(answer, self._request.method)
+        data, ends = response_bytes(response, self._request.method)
         self._request = None
         self._transport.write(data)
         if ends:

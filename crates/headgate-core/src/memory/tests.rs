@@ -55,7 +55,7 @@ fn used_up() -> (MemoryBudget, Reservation, Reservation) {
 
 fn begin(budget: &MemoryBudget, bytes: u64) -> Waiting {
     let mut waiting = Waiting::begin(budget.reservation(), bytes);
-    assert!(waiting.poll().is_none(), "there is no room");
+    assert!(waiting.poll().is_none(), "no memory is free");
     waiting
 }
 
@@ -89,7 +89,7 @@ fn one_body_at_a_time_may_overdraw() {
     let budget = MemoryBudget::new(100);
     let (mut first, mut second) = (budget.reservation(), budget.reservation());
     assert!(first.try_grow(60));
-    assert!(second.try_grow(60), "the first to ask beyond the budget overdraws");
+    assert!(second.try_grow(60), "the first reservation beyond the budget overdraws");
     assert!(!first.try_grow(60), "the next has to wait");
 
     second.settle();
@@ -117,7 +117,7 @@ fn a_run_whose_bodies_stay_leaves_another_run_one_body_at_a_time() {
     }
     drop(first);
     let (mut body, mut next) = (other.reservation(), other.reservation());
-    assert!(body.try_grow(60) && next.try_grow(40), "within the limit there is room for all");
+    assert!(body.try_grow(60) && next.try_grow(40), "all of them fit within the limit");
     assert_eq!((150, 100), (budget.used(), other.used()));
 }
 
@@ -141,8 +141,8 @@ fn the_task_that_has_waited_longest_is_served_first_and_none_overtakes_it() {
     let (budget, mut within, _beyond) = used_up();
     let (mut first, mut second) = (begin(&budget, 60), begin(&budget, 10));
     within.shrink_to(50);
-    assert!(second.poll().is_none(), "there would be room for it, and it is not its turn");
-    assert!(!budget.reservation().try_grow(1), "nor is it that of one who comes now");
+    assert!(second.poll().is_none(), "it would fit, but it is not its turn");
+    assert!(!budget.reservation().try_grow(1), "a later reservation waits for its turn, too");
     within.shrink_to(40);
     assert!(second.poll().is_none());
     let first = first.poll().expect("it has its 60 bytes");
@@ -291,7 +291,7 @@ fn an_empty_reservation_takes_over_the_run_of_the_one_that_it_absorbs() {
     let mut gathered = MemoryBudget::new(0).reservation();
     for _ in 0..2 {
         let mut body = budget.reservation();
-        assert!(body.try_grow(15), "what was overdrawn before was given back");
+        assert!(body.try_grow(15), "what was overdrawn before was released");
         gathered.absorb(body);
         assert_eq!(15, budget.used());
         drop(std::mem::replace(&mut gathered, MemoryBudget::new(0).reservation()));

@@ -1,7 +1,7 @@
 //! The circuit breaker of one host: how many requests it may get, by the evidence about the host. A healthy host has none.
 //!
 //! Evidence: response headers show that the host is up, whatever becomes of the body. Attempts without headers (DNS,
-//! connecting, TLS, a connection that closes, a timeout) show that it is down. A status that asks for less load (429, 502,
+//! connecting, TLS, a connection that closes, a timeout) show that it is down. A status that requests less load (429, 502,
 //! 503, 504) shows that it is up and overloaded. After [`TRIP`] failures in a row the breaker opens: one probe at a time is
 //! sent, at intervals that grow while there are no headers, and every second while the host is overloaded. The first
 //! response closes it. Each response doubles what may be in flight, so that waiting rows do not overload a host that has
@@ -118,7 +118,7 @@ impl Breaker {
         self.paused_until = self.paused_until.and_then(|until| until.checked_sub(time));
     }
 
-    /// Records that an attempt that began at `started` got a response that does not ask for less load.
+    /// Records that an attempt that began at `started` got a response that does not request less load.
     pub(super) fn responded(&mut self, started: Instant) {
         self.failures = 0;
         self.silence = None;
@@ -132,7 +132,7 @@ impl Breaker {
         }
     }
 
-    /// Records that an attempt got a response that asks for less load.
+    /// Records that an attempt got a response that requests less load.
     pub(super) fn overloaded(&mut self, now: Instant, rng: &mut Rng) {
         self.silence = None;
         self.fail(FIRST_PROBE, now, rng);

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use crate::error::ErrorKind;
 use crate::failed_by::status_key;
 use crate::grouped::grouped;
-use crate::limits::StopWhenFailed;
+use crate::limits::MaxFailures;
 use crate::message;
 use crate::message::Message;
 
@@ -45,7 +45,7 @@ pub trait EndedRow {
 
 #[derive(Debug)]
 pub struct FailureLimit {
-    rule: StopWhenFailed,
+    rule: MaxFailures,
     outcomes: u64,
     failed: u64,
     /// The failure of all; `None`: none has ended, or only with `host_down`.
@@ -60,7 +60,7 @@ pub struct FailureLimit {
 }
 
 impl FailureLimit {
-    pub fn new(rule: StopWhenFailed) -> Self {
+    pub fn new(rule: MaxFailures) -> Self {
         Self {
             rule,
             outcomes: 0,
@@ -70,12 +70,12 @@ impl FailureLimit {
             last: VecDeque::new(),
             last_failed: 0,
             example: None,
-            is_settled: rule == StopWhenFailed::Never,
+            is_settled: rule == MaxFailures::Never,
         }
     }
 
     /// Applies another rule from the next outcome on.
-    pub fn set(&mut self, rule: StopWhenFailed) {
+    pub fn set(&mut self, rule: MaxFailures) {
         if rule != self.rule {
             *self = Self { example: self.example.take(), failed: self.failed, ..Self::new(rule) };
         }
@@ -97,10 +97,12 @@ impl FailureLimit {
             self.example.get_or_insert_with(|| row.example());
         }
         let why = match self.rule {
-            StopWhenFailed::Never => None,
-            StopWhenFailed::Count(count) => (self.failed >= count).then(|| format!("{} rows failed", grouped(count))),
-            StopWhenFailed::Share(share) => self.share_failed(share, failed.is_some()),
-            StopWhenFailed::AllAlike => self.all_alike(failed, row),
+            MaxFailures::Never => None,
+            MaxFailures::Count(count) => {
+                (self.failed > count).then(|| format!("more than {} rows failed", grouped(count)))
+            }
+            MaxFailures::Share(share) => self.share_failed(share, failed.is_some()),
+            MaxFailures::AllAlike => self.all_alike(failed, row),
         };
         self.is_settled |= why.is_some();
         let example = self.example.as_deref().unwrap_or_default();
@@ -113,6 +115,7 @@ impl FailureLimit {
         if self.last.len() > OUTCOMES {
             self.last_failed -= usize::from(self.last.pop_front().unwrap_or_default());
         }
+        // At least, and not more than: there is no share above 100 %.
         let is_too_many = self.last.len() == OUTCOMES && self.last_failed as f64 >= share * OUTCOMES as f64;
         is_too_many.then(|| {
             format!("{} of the last {} rows failed", grouped(self.last_failed as u64), grouped(OUTCOMES as u64))
@@ -173,7 +176,7 @@ mod tests {
     const DOWN: Option<FailedWith> = Some(FailedWith::Kind(ErrorKind::HostDown));
 
     /// Returns the number of rows after which the limit stops the run, and the reason.
-    fn stops(rule: StopWhenFailed, hosts: usize, outcome: impl Fn(u64) -> Option<FailedWith>) -> Option<(u64, String)> {
+    fn stops(rule: MaxFailures, hosts: usize, outcome: impl Fn(u64) -> Option<FailedWith>) -> Option<(u64, String)> {
         let mut limit = FailureLimit::new(rule);
         (1..=5000).find_map(|number| {
             let row = Row { host: number as usize % hosts, is_only: hosts == 1 };
@@ -184,28 +187,30 @@ mod tests {
     #[test]
     fn by_default_a_run_stops_if_the_first_thousand_rows_fail_alike_whatever_the_host() {
         let why = "the first 1,000 rows all failed with tls; the first: row of host";
-        assert_eq!(Some((1000, format!("{why} 1"))), stops(StopWhenFailed::AllAlike, 10, |_| TLS));
-        assert_eq!(Some((1000, format!("{why} 0"))), stops(StopWhenFailed::AllAlike, 1, |_| TLS));
+        assert_eq!(Some((1000, format!("{why} 1"))), stops(MaxFailures::AllAlike, 10, |_| TLS));
+        assert_eq!(Some((1000, format!("{why} 0"))), stops(MaxFailures::AllAlike, 1, |_| TLS));
         assert_eq!(
             Some((1000, format!("{why} 0"))),
-            stops(StopWhenFailed::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN })
+            stops(MaxFailures::AllAlike, 1, |row| if row < 9 { TLS } else { DOWN })
         );
         // One or two hosts are no evidence about other hosts.
-        assert_eq!(None, stops(StopWhenFailed::AllAlike, 9, |_| TLS));
-        assert_eq!(None, stops(StopWhenFailed::AllAlike, 10, |row| TLS.filter(|_| row != 1000)));
+        assert_eq!(None, stops(MaxFailures::AllAlike, 9, |_| TLS));
+        assert_eq!(None, stops(MaxFailures::AllAlike, 10, |row| TLS.filter(|_| row != 1000)));
         let other = |row| if row == 7 { Some(FailedWith::Status(404)) } else { TLS };
-        assert_eq!(None, stops(StopWhenFailed::AllAlike, 10, other));
+        assert_eq!(None, stops(MaxFailures::AllAlike, 10, other));
     }
 
     #[test]
     fn a_share_is_one_of_the_last_thousand_and_a_count_is_one_of_all() {
         let every_second = |row| TLS.filter(|_| row % 2 == 0);
-        let (row, why) = stops(StopWhenFailed::Share(0.5), 2, every_second).expect("half of them fail");
+        let (row, why) = stops(MaxFailures::Share(0.5), 2, every_second).expect("half of them fail");
         assert_eq!((1000, "500 of the last 1,000 rows failed; the first: row of host 0"), (row, &*why));
-        assert_eq!(None, stops(StopWhenFailed::Share(0.51), 2, every_second));
+        assert_eq!(None, stops(MaxFailures::Share(0.51), 2, every_second));
         let later = |row| TLS.filter(|_| row > 3000);
-        assert_eq!(Some(3510), stops(StopWhenFailed::Share(0.51), 2, later).map(|(row, _)| row));
-        assert_eq!(Some(40), stops(StopWhenFailed::Count(20), 2, every_second).map(|(row, _)| row));
-        assert_eq!(None, stops(StopWhenFailed::Never, 1, |_| TLS));
+        assert_eq!(Some(3510), stops(MaxFailures::Share(0.51), 2, later).map(|(row, _)| row));
+        let (row, why) = stops(MaxFailures::Count(20), 2, every_second).expect("more than 20 fail");
+        assert_eq!((42, "more than 20 rows failed; the first: row of host 0"), (row, &*why));
+        assert_eq!(Some(1), stops(MaxFailures::Count(0), 2, |_| TLS).map(|(row, _)| row));
+        assert_eq!(None, stops(MaxFailures::Never, 1, |_| TLS));
     }
 }

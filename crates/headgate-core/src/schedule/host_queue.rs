@@ -247,11 +247,11 @@ impl HostQueue {
             match breaker.allowed(now) {
                 Allowed::Pause(until) => return (Readiness::Until(until, ThrottledBy::Pause), None),
                 _ if has_only_retries && breaker.is_open() => {}
-                Allowed::Probe(until) => return (Readiness::Until(until, ThrottledBy::Refusing), None),
+                Allowed::Probe(until) => return (Readiness::Until(until, ThrottledBy::CircuitBreaker), None),
                 Allowed::InFlight(allowed) => {
                     is_probe = allowed == 1;
                     if allowed < most {
-                        (most, by) = (allowed, ThrottledBy::Refusing);
+                        (most, by) = (allowed, ThrottledBy::CircuitBreaker);
                     }
                 }
             }

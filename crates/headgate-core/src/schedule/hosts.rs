@@ -217,12 +217,12 @@ mod tests {
     proptest! {
         #[test]
         fn the_table_never_exceeds_its_bound_and_all_users_of_a_host_share_its_entry(
-            max_hosts in 1..40_usize, asked in proptest::collection::vec((0..200_u16, any::<bool>()), 0..400),
+            max_hosts in 1..40_usize, queries in proptest::collection::vec((0..200_u16, any::<bool>()), 0..400),
         ) {
             let now = Instant::now();
             let mut table = HostTable::new(max_hosts);
             let mut kept: HashMap<u16, Arc<Host>> = HashMap::new();
-            for (number, keep) in asked {
+            for (number, keep) in queries {
                 let host = table.get(&origin(number), now);
                 if let Some(other) = kept.get(&number) {
                     prop_assert!(Arc::ptr_eq(other, &host));

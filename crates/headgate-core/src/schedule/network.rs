@@ -8,7 +8,7 @@
 //!
 //! If no host has responded in this run, those of earlier runs may be gone, or there are none. Then few requests start
 //! beside the checks, so that a run without a network loses few rows before it stops. More signs show that the network
-//! works: an authoritative answer that a hostname does not exist, and a refused connection in a run of several hosts.
+//! works: an authoritative response that a hostname does not exist, and a refused connection in a run of several hosts.
 //!
 //! Pure: times are passed in. Bounded: a few numbers.
 

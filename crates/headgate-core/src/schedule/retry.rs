@@ -42,7 +42,7 @@ pub struct FinishedAttempt {
     /// When this one began, at the host that it ended at.
     pub started: Instant,
     /// Whether a second request has the effect of a single one, or the server can recognise it.
-    pub may_repeat: bool,
+    pub is_idempotent: bool,
     /// Whether a server has acted on it before, and this request fetches the result (RFC 9110 section 15.4.4).
     pub was_acted_on: bool,
     /// The pause that the server requested; zero: the request may be resent at once.
@@ -57,7 +57,7 @@ pub enum RetryDecision {
     No,
     /// No attempt follows, since the server may have acted on the request, and could not distinguish a second one from the
     /// first.
-    NotRepeatable,
+    NotIdempotent,
     /// The next attempt starts at this time.
     At(Instant),
 }
@@ -119,7 +119,7 @@ impl AttemptEnd {
         match self.error {
             _ if self.is_ours => NetworkEvidence::Nothing,
             _ if self.shows_a_refused_handshake() => NetworkEvidence::Works,
-            Some(ErrorKind::Resolve) if self.is_lasting => NetworkEvidence::Works,
+            Some(ErrorKind::Dns) if self.is_lasting => NetworkEvidence::Works,
             Some(ErrorKind::Connect) if self.is_refused => NetworkEvidence::Refused,
             Some(kind) if !self.is_lasting => kind.network_evidence(),
             _ => NetworkEvidence::Nothing,
@@ -158,12 +158,12 @@ impl FinishedAttempt {
         if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
             return RetryDecision::No;
         }
-        if !(self.may_repeat || rules.also_unsafe || self.was_not_processed()) {
-            return RetryDecision::NotRepeatable;
+        if !(self.is_idempotent || rules.non_idempotent || self.was_not_processed()) {
+            return RetryDecision::NotIdempotent;
         }
         let due = now + backoff(rules, retries_before, rng);
-        match rules.deadline {
-            Some(deadline) if due >= self.first + deadline => RetryDecision::No,
+        match rules.total_timeout {
+            Some(timeout) if due >= self.first + timeout => RetryDecision::No,
             _ => RetryDecision::At(due),
         }
     }
@@ -191,7 +191,7 @@ mod tests {
             before: None,
             first: started,
             started,
-            may_repeat: true,
+            is_idempotent: true,
             was_acted_on: false,
             requested_pause: None,
             responded_at: None,
@@ -210,7 +210,7 @@ mod tests {
             use ErrorKind as Kind;
             let expected = matches!(
                 kind,
-                Kind::Connect | Kind::Resolve | Kind::Proxy | Kind::Closed | Kind::Timeout | Kind::ConnectTimeout
+                Kind::Connect | Kind::Dns | Kind::Proxy | Kind::ConnectionClosed | Kind::Timeout | Kind::ConnectTimeout
             );
             assert_eq!(expected, is_retried(&rules, ended(Some(*kind), None), &attempted), "{kind}");
         }
@@ -218,17 +218,17 @@ mod tests {
             let expected = matches!(status, 408 | 425 | 429 | 500 | 502 | 503 | 504);
             assert_eq!(expected, is_retried(&rules, ended(None, Some(status)), &attempted), "{status}");
         }
-        let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Resolve), None) };
+        let no_such_name = AttemptEnd { is_lasting: true, ..ended(Some(ErrorKind::Dns), None) };
         assert!(!is_retried(&rules, no_such_name, &attempted));
         // The headers of a response arrived, and its body did not.
-        assert!(is_retried(&rules, ended(Some(ErrorKind::Closed), Some(200)), &attempted));
+        assert!(is_retried(&rules, ended(Some(ErrorKind::ConnectionClosed), Some(200)), &attempted));
         assert!(!is_retried(&rules, ended(Some(ErrorKind::BodyTooLarge), Some(503)), &attempted));
     }
 
     #[test]
     fn a_request_that_may_have_been_processed_is_resent_only_if_that_does_no_harm() {
         let rules = Retrying::default();
-        let post = FinishedAttempt { may_repeat: false, ..attempt(Instant::now(), ended(None, Some(500))) };
+        let post = FinishedAttempt { is_idempotent: false, ..attempt(Instant::now(), ended(None, Some(500))) };
         for (expected, end) in [
             (true, ended(Some(ErrorKind::Connect), None)),
             (true, ended(Some(ErrorKind::ConnectTimeout), None)),
@@ -236,25 +236,25 @@ mod tests {
             (true, ended(None, Some(429))),
             (false, ended(None, Some(503))),
             (false, ended(None, Some(500))),
-            (false, ended(Some(ErrorKind::Closed), None)),
+            (false, ended(Some(ErrorKind::ConnectionClosed), None)),
             (false, ended(Some(ErrorKind::Timeout), None)),
         ] {
             assert_eq!(expected, is_retried(&rules, end, &post), "{end:?}");
-            assert!(is_retried(&Retrying { also_unsafe: true, ..rules.clone() }, end, &post));
+            assert!(is_retried(&Retrying { non_idempotent: true, ..rules.clone() }, end, &post));
         }
         let acted_on = FinishedAttempt { was_acted_on: true, ..post };
         assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &acted_on));
         let at_once = FinishedAttempt { requested_pause: Some(Duration::ZERO), ..post };
         assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
         let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
-        assert_eq!(RetryDecision::NotRepeatable, retry);
+        assert_eq!(RetryDecision::NotIdempotent, retry);
     }
 
     #[test]
-    fn the_time_that_a_row_waited_during_its_redirects_counts_for_its_deadline() {
+    fn the_time_that_a_row_waited_during_its_redirects_counts_for_its_total_timeout() {
         let first = Instant::now();
         let started = first + Duration::from_secs(9);
-        let rules = Retrying { deadline: Some(Duration::from_secs(5)), ..Retrying::default() };
+        let rules = Retrying { total_timeout: Some(Duration::from_secs(5)), ..Retrying::default() };
         let unavailable = attempt(started, ended(None, Some(503)));
         assert!(!is_retried(&rules, unavailable.end, &FinishedAttempt { first, ..unavailable }));
         assert!(is_retried(&rules, unavailable.end, &unavailable));
@@ -272,15 +272,15 @@ mod tests {
             (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(429))),
             (HostEvidence::Overloaded, NetworkEvidence::Response, ended(None, Some(503))),
             // A body that is incomplete, or takes too long.
-            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Closed), Some(200))),
+            (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::ConnectionClosed), Some(200))),
             (HostEvidence::Responded, NetworkEvidence::Response, ended(Some(Kind::Timeout), Some(200))),
-            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Closed)),
+            (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::ConnectionClosed)),
             (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Timeout)),
             (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Connect)),
             (HostEvidence::Silent, NetworkEvidence::Refused, refused(Kind::Connect)),
             (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::ConnectTimeout)),
-            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Resolve)),
-            (HostEvidence::Nothing, NetworkEvidence::Works, lasting(Kind::Resolve)),
+            (HostEvidence::Silent, NetworkEvidence::Unreachable, failed(Kind::Dns)),
+            (HostEvidence::Nothing, NetworkEvidence::Works, lasting(Kind::Dns)),
             // A handshake that is interrupted, and a certificate that is not trusted.
             (HostEvidence::Silent, NetworkEvidence::Nothing, failed(Kind::Tls)),
             (HostEvidence::Nothing, NetworkEvidence::Works, refused(Kind::Tls)),
@@ -300,11 +300,11 @@ mod tests {
         #[test]
         fn delays_and_attempts_keep_within_their_bounds(
             seed in any::<u64>(), retries in 0_u16..100, delay_ms in 0_u64..5000, max_ms in 0_u64..100_000,
-            deadline_ms in proptest::option::of(0_u64..500_000),
+            timeout_ms in proptest::option::of(0_u64..500_000),
         ) {
             let (delay, max_delay) = (Duration::from_millis(delay_ms), Duration::from_millis(max_ms));
-            let deadline = deadline_ms.map(Duration::from_millis);
-            let rules = Retrying { retries, delay, max_delay, deadline, ..Retrying::default() };
+            let total_timeout = timeout_ms.map(Duration::from_millis);
+            let rules = Retrying { retries, delay, max_delay, total_timeout, ..Retrying::default() };
             let mut rng = fastrand::Rng::with_seed(seed);
             let first = Instant::now();
             let (mut now, mut before) = (first, None);
@@ -316,7 +316,7 @@ mod tests {
                     RetryDecision::At(due) => {
                         let bound = delay.saturating_mul(1 << (attempts - 1).min(30)).min(max_delay);
                         prop_assert!(due - now <= bound);
-                        prop_assert!(deadline.is_none_or(|deadline| due < first + deadline));
+                        prop_assert!(total_timeout.is_none_or(|timeout| due < first + timeout));
                         now = due;
                     }
                     last => {
@@ -327,7 +327,7 @@ mod tests {
                 before = Some(Before { attempts, first });
             }
             prop_assert!(attempts <= retries + 1);
-            prop_assert!(deadline.is_some() || attempts == retries + 1);
+            prop_assert!(total_timeout.is_some() || attempts == retries + 1);
         }
     }
 }

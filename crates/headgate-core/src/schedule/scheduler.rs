@@ -27,7 +27,7 @@ use super::host_queues::{HostIndex, HostQueues, MAX_HOSTS};
 use super::look_ahead::{LookAhead, MAX_BYTES, MAX_ROWS};
 use super::network::NetworkState;
 use super::rate_limiter::{RateLimiter, RequestLimiter};
-use super::throttled::{HostFigures, LostTime, ThrottledBy, ThrottledTime};
+use super::throttled::{HostFigures, ThrottledBy, ThrottledClock, ThrottledTime};
 use crate::error::{ErrorKind, Failure};
 use crate::limits::{CostOf, Limits, Retrying};
 use crate::message::OptionName;
@@ -53,7 +53,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    fn cost_of(&self, row: &Row) -> u64 {
+    fn cost_estimate(&self, row: &Row) -> u64 {
         let extra = row.extra.as_ref();
         match self.limits.cost.as_ref().map(|cost| &cost.of) {
             None => 0,
@@ -70,7 +70,7 @@ impl Rules {
 /// The scheduler's report of its state.
 #[derive(Debug, Clone, Default)]
 pub struct SchedulerFigures {
-    pub lost: LostTime,
+    pub throttled: ThrottledTime,
     pub now: Option<ThrottledBy>,
     /// The throttled host that most rows wait for.
     pub host: Option<HostFigures>,
@@ -123,7 +123,7 @@ pub struct Scheduler {
     forget_after: Option<Instant>,
     /// Waiting rows, by what they wait for.
     waiting: [u64; ThrottledBy::ALL.len()],
-    throttled: ThrottledTime,
+    throttled: ThrottledClock,
     pauses: BTreeMap<Box<str>, u64>,
     is_paused: bool,
     /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time, which is a real one.
@@ -169,7 +169,7 @@ impl Scheduler {
             unhealthy: 0,
             forget_after: None,
             waiting: [0; ThrottledBy::ALL.len()],
-            throttled: ThrottledTime::default(),
+            throttled: ThrottledClock::default(),
             pauses: BTreeMap::new(),
             is_paused: false,
             stops_at: None,
@@ -307,12 +307,12 @@ impl Scheduler {
         if let Some(until) = self.rate.as_ref().and_then(|rate| at(&rate.starts, 1)) {
             return Some((ThrottledBy::Rate, until));
         }
-        let cost = self.rules.cost_of(self.hosts.at(index).peek(next)?);
+        let cost = self.rules.cost_estimate(self.hosts.at(index).peek(next)?);
         Some((ThrottledBy::Cost, at(self.cost.as_ref()?, cost)?))
     }
 
     fn start(&mut self, index: HostIndex, row: &Row, now: Instant) {
-        let cost = self.rules.cost_of(row);
+        let cost = self.rules.cost_estimate(row);
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
@@ -332,25 +332,25 @@ impl Scheduler {
     }
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
-        let deadline = self.rules.retrying.deadline?;
+        let timeout = self.rules.retrying.total_timeout?;
         // Rows have real times, and a caller that waits for one waits in real time.
         let (began, now) = match row.first_began()? {
             began if row.reply_to().is_some() => (began, self.clock.real(now)),
             began => (self.clock.awake(began), now),
         };
-        let is_late = now >= began + deadline;
+        let is_late = now >= began + timeout;
         is_late.then(|| {
             let what = match row.chain() {
-                Some(_) => "the deadline of the row passed while it waited for where it was redirected to",
-                None => "the deadline of the row passed before its next attempt could start",
+                Some(_) => "the total timeout passed while the row waited for the host of its redirect",
+                None => "the total timeout passed before the next attempt could start",
             };
-            Failure::new(ErrorKind::Timeout, what).with_option(OptionName::DeadlineS)
+            Failure::new(ErrorKind::TotalTimeout, what).with_option(OptionName::TotalTimeout)
         })
     }
 
     /// Corrects the estimated cost of a row in flight.
     pub fn correct_cost(&mut self, row: &Row, cost: u64, now: Instant) {
-        let estimate = self.rules.cost_of(row);
+        let estimate = self.rules.cost_estimate(row);
         if let Some(limiter) = &mut self.cost {
             limiter.correct(estimate, cost, now);
         }

@@ -1,4 +1,4 @@
-//! The reasons that throttle rows while lanes are free, and the time lost to each.
+//! The reasons that throttle rows while lanes are free, and the time that each takes.
 
 use std::time::{Duration, Instant};
 
@@ -17,17 +17,16 @@ pub enum ThrottledBy {
     HostConcurrency,
     /// The host requested a pause.
     Pause,
-    /// The host does not respond, or is overloaded, and is only probed.
-    Refusing,
+    /// The circuit breaker of the host is open: the host does not respond, or is overloaded, and is only probed.
+    CircuitBreaker,
     /// No host can be reached.
     Network,
     /// Retries wait for their backoff.
     Backoff,
-    /// Retries wait until they are at most a fifth of first attempts.
-    #[serde(rename = "budget")]
+    /// Retries wait until they are at most 20 % of first attempts.
     RetryBudget,
-    /// The rows that were read are all of hosts that are throttled, and no more can be read.
-    LookAhead,
+    /// Head-of-line blocking: all rows that were read ahead belong to throttled hosts, and the input can't be read again.
+    HeadOfLine,
     /// The user has paused the job.
     Paused,
 }
@@ -39,11 +38,11 @@ impl ThrottledBy {
         ThrottledBy::HostRate,
         ThrottledBy::HostConcurrency,
         ThrottledBy::Pause,
-        ThrottledBy::Refusing,
+        ThrottledBy::CircuitBreaker,
         ThrottledBy::Network,
         ThrottledBy::Backoff,
         ThrottledBy::RetryBudget,
-        ThrottledBy::LookAhead,
+        ThrottledBy::HeadOfLine,
         ThrottledBy::Paused,
     ];
 }
@@ -62,49 +61,49 @@ pub struct HostFigures {
     pub time_left: Option<Duration>,
 }
 
-/// Lost time, by its reason.
+/// The time in which nothing could start, by what throttled it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LostTime([Duration; ThrottledBy::ALL.len()]);
+pub struct ThrottledTime([Duration; ThrottledBy::ALL.len()]);
 
-impl LostTime {
-    pub fn to(&self, by: ThrottledBy) -> Duration {
+impl ThrottledTime {
+    pub fn by(&self, by: ThrottledBy) -> Duration {
         self.0[by as usize]
     }
 
     #[must_use]
-    pub fn since(&self, earlier: &LostTime) -> LostTime {
-        LostTime(std::array::from_fn(|by| self.0[by].saturating_sub(earlier.0[by])))
+    pub fn since(&self, earlier: &ThrottledTime) -> ThrottledTime {
+        ThrottledTime(std::array::from_fn(|by| self.0[by].saturating_sub(earlier.0[by])))
     }
 
-    /// Returns the reason for most of the lost time, and that time.
+    /// Returns what throttled rows for most of the time, and that time.
     pub fn most(&self) -> (ThrottledBy, Duration) {
-        let all = ThrottledBy::ALL.into_iter().map(|by| (by, self.to(by)));
+        let all = ThrottledBy::ALL.into_iter().map(|by| (by, self.by(by)));
         all.max_by_key(|(_, time)| *time).unwrap_or((ThrottledBy::Rate, Duration::ZERO))
     }
 }
 
-/// Measures the time that is lost.
+/// Measures the time in which nothing can start.
 #[derive(Debug, Default)]
-pub struct ThrottledTime {
-    lost: LostTime,
+pub struct ThrottledClock {
+    time: ThrottledTime,
     now: Option<(ThrottledBy, Instant)>,
 }
 
-impl ThrottledTime {
+impl ThrottledClock {
     /// Records that from now on nothing starts for this reason; `None`: something does, or there is nothing to start.
     pub fn set(&mut self, by: Option<ThrottledBy>, now: Instant) {
         if self.now.map(|(by, _)| by) != by {
-            self.lost = self.lost(now);
+            self.time = self.time(now);
             self.now = by.map(|by| (by, now));
         }
     }
 
-    pub fn lost(&self, now: Instant) -> LostTime {
-        let mut lost = self.lost;
+    pub fn time(&self, now: Instant) -> ThrottledTime {
+        let mut time = self.time;
         if let Some((by, since)) = self.now {
-            lost.0[by as usize] += now.saturating_duration_since(since);
+            time.0[by as usize] += now.saturating_duration_since(since);
         }
-        lost
+        time
     }
 
     /// Returns what throttles everything now.

@@ -53,7 +53,7 @@ mod linux {
             let Some(time) = time else { return };
             let left = time.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                // Others of the loop have their turn.
+                // Other tasks of the loop have their turn.
                 tokio::task::yield_now().await;
                 return;
             }

@@ -68,7 +68,7 @@ impl CompletionQueue {
         Self::selecting(waker, None)
     }
 
-    /// As [`CompletionQueue::new`], for rows that have a selection of their own.
+    /// Creates a queue as [`CompletionQueue::new`] does, for rows with a selection of their own.
     pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<dyn SelectValues>>) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),

@@ -50,13 +50,13 @@ impl FilesInUse {
         self.adapt_idle(*in_use);
     }
 
-    /// Counts `connections` more connections and `given_back` fewer.
+    /// Counts `connections` more connections and `released` fewer.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open. Nothing has changed.
-    pub(super) fn replace(&self, given_back: usize, connections: usize) -> Result<(), JobError> {
+    pub(super) fn replace(&self, released: usize, connections: usize) -> Result<(), JobError> {
         let mut in_use = self.lock();
-        let others = *in_use - given_back;
+        let others = *in_use - released;
         self.files.check(connections, others, self.workers)?;
         *in_use = others + connections;
         self.adapt_idle(*in_use);
@@ -65,8 +65,8 @@ impl FilesInUse {
 
     /// Returns how many connections a run may use whose requests share them: half of those that fit, so that they need not be
     /// closed as soon as they are idle.
-    pub(super) fn shareable(&self, given_back: usize) -> usize {
-        (self.files.fitting(*self.lock() - given_back, self.workers) / 2).max(1)
+    pub(super) fn shareable(&self, released: usize) -> usize {
+        (self.files.fitting(*self.lock() - released, self.workers) / 2).max(1)
     }
 
     fn adapt_idle(&self, in_use: usize) {

@@ -30,11 +30,11 @@ pub(super) enum Batch {
     Full,
 }
 
-/// Why nothing can be kept any more; `None`: the sink has failed, or its reader has gone.
+/// Why no result can be kept any more; `None`: the sink has failed, or its reader has closed the stream.
 pub(super) type NothingIsKept = Option<JobError>;
 
 impl Gathered {
-    /// For results with these columns; `None`: the sink wants no results.
+    /// Gathers results with these columns; `None`: the sink needs no results.
     ///
     /// # Errors
     /// `Input`: a kept column has a type that can't be carried.
@@ -53,12 +53,12 @@ impl Gathered {
         self.builder.as_ref().is_none_or(|builder| builder.borrow().has_capacity_for(bytes()))
     }
 
-    /// Adds an outcome for which there is room; `failed`: its row failed.
+    /// Adds an outcome that fits; `failed`: its row failed.
     pub(super) fn push(&self, outcome: OutcomeRef<'_>, failed: bool) -> Batch {
         self.add(|builder| builder.push(outcome, failed))
     }
 
-    /// As [`Gathered::push`], with the memory that is reserved for it.
+    /// Adds an outcome as [`Gathered::push`] does, with the memory that is reserved for it.
     pub(super) fn push_owned(&self, outcome: Outcome, failed: bool) -> Batch {
         self.add(|builder| builder.push_owned(outcome, failed))
     }
@@ -81,7 +81,7 @@ impl Gathered {
         self.builder.as_ref().is_none_or(|builder| builder.borrow().is_empty())
     }
 
-    /// Adds an outcome as soon as there is room, and sends what is full; waits while the sink is behind.
+    /// Adds an outcome as soon as it fits, and sends full batches. It waits while the sink is behind.
     ///
     /// # Errors
     /// Nothing can be kept any more.

@@ -129,23 +129,25 @@ impl Lanes {
     /// Changes a lane's row.
     ///
     /// # Panics
-    /// No row was put there.
+    /// The lane has no row.
     pub(super) fn change(&self, index: LaneIndex, change: impl FnOnce(&mut Row)) {
         self.at(index, |lane| change(lane.row.as_mut().expect("a lane changes its own row")));
     }
 
+    /// Returns the row and leaves the lane without one.
+    ///
     /// # Panics
-    /// No row was put there.
+    /// The lane has no row.
     pub(super) fn take(&self, index: LaneIndex) -> Row {
         self.at(index, |lane| lane.row.take()).expect("a lane takes back its own row")
     }
 
-    /// The host that its row was started for.
+    /// Returns the host that its row was started for.
     pub(super) fn host(&self, index: LaneIndex) -> Option<HostIndex> {
         self.at(index, |lane| lane.host)
     }
 
-    /// As [`Lanes::host`], once for each row.
+    /// Returns the host as [`Lanes::host`] does, once for each row.
     pub(super) fn take_host(&self, index: LaneIndex) -> Option<HostIndex> {
         self.at(index, |lane| lane.host.take())
     }
@@ -213,7 +215,7 @@ impl Lanes {
         }
     }
 
-    /// The URL of a row, if it is in flight here. Looks at all of them.
+    /// Returns the URL of a row, if it is in flight here. It looks at all lanes.
     pub(super) fn url_of(&self, ordinal: u64) -> Option<Box<str>> {
         let lanes = self.slots.borrow();
         let mut rows = lanes.iter().filter_map(|lane| lane.row.as_ref());

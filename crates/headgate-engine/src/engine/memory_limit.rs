@@ -78,12 +78,12 @@ impl MemoryLimit {
         };
         Err(JobError::usage(message!(
             both,
-            OptionName::MaxMemoryBytes.set(budget),
+            OptionName::MaxMemory.set(budget),
             ": with 8 KiB for each request in flight beside its response, {needed} MiB are needed, and this process may \
              use {limit} MiB; ",
             lower,
             "lower ",
-            OptionName::MaxMemoryBytes,
+            OptionName::MaxMemory,
             ", or allow the process more memory (its cgroup has the limit, or the machine has no more)"
         )))
     }
@@ -309,16 +309,13 @@ mod tests {
         assert_eq!(Ok(()), small.check(256, small.default_budget()));
         assert_eq!(Ok(()), small.check(24_576, 64 * MIB));
         assert_eq!(
-            "concurrency=24577 and max_memory_bytes=67108864: with 8 KiB for each request in flight beside its response, 257 MiB \
-             are needed, and this process may use 256 MiB; use concurrency=24576 or less, or lower max_memory_bytes, or allow the \
+            "concurrency=24577 and max_memory=67108864: with 8 KiB for each request in flight beside its response, 257 MiB \
+             are needed, and this process may use 256 MiB; use concurrency=24576 or less, or lower max_memory, or allow the \
              process more memory (its cgroup has the limit, or the machine has no more)",
             small.check(24_577, 64 * MIB).expect_err("one too many").to_string()
         );
         let error = small.check(1, 1024 * MIB).expect_err("the budget alone is too large").to_string();
-        assert!(
-            error.contains("1025 MiB are needed, and this process may use 256 MiB; lower max_memory_bytes"),
-            "{error}"
-        );
+        assert!(error.contains("1025 MiB are needed, and this process may use 256 MiB; lower max_memory"), "{error}");
         assert_eq!(Ok(()), MemoryLimit::default().check(usize::MAX, u64::MAX));
     }
 

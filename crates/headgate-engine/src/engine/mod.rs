@@ -31,7 +31,7 @@ use std::thread;
 use std::time::Instant;
 
 use headgate_core::error::JobError;
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::message;
 use headgate_core::message::OptionName;
@@ -56,7 +56,7 @@ use crate::stats::worker::WorkerStats;
 
 pub(crate) use self::worker::runtime;
 
-/// Idle connections hold at most this share of `max_memory_bytes`, beside it.
+/// Idle connections hold at most this share of `max_memory`, beside it.
 const IDLE_SHARE_OF_MEMORY: u64 = 4;
 /// Orders that may wait for a worker, before the caller waits that gives another one.
 const MAX_WAITING_ORDERS: usize = 64;
@@ -71,7 +71,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     workers: Vec<async_channel::Sender<Order>>,
-    ways: TransportConfigs,
+    transport_configs: TransportConfigs,
     memory: MemoryBudget,
     memory_limit: MemoryLimit,
     files: Arc<FilesInUse>,
@@ -89,7 +89,7 @@ pub(crate) struct Work {
     pub transports: Transports,
     pub defaults: Defaults,
     pub in_flight: InFlight,
-    pub limit_by: LimitBy,
+    pub host_by: HostBy,
 }
 
 /// What a run may have at once.
@@ -112,9 +112,9 @@ pub(crate) struct Assigned {
     workers: Vec<async_channel::WeakSender<Order>>,
 }
 
-/// So many rows may be in flight, as long as this lives.
+/// A reservation: so many rows may be in flight as long as it lives.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct Capacity {
     all: Arc<FilesInUse>,
     in_flight: InFlight,
     files: usize,
@@ -122,21 +122,21 @@ pub(crate) struct Room {
     shares_connections: bool,
 }
 
-impl Room {
+impl Capacity {
     pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight
     }
 
-    /// Makes room for another number of rows in flight.
+    /// Reserves capacity for another number of rows in flight.
     ///
     /// # Errors
-    /// `Usage`: this process may not have so many files open, or use the memory. The room is as it was.
+    /// `Usage`: this process may not have so many files open, or use the memory. The capacity is as it was.
     pub(crate) fn resize(&mut self, rows: usize, engine: &Engine) -> Result<(), JobError> {
-        let given_back = self.in_flight.connections;
-        let connections = if self.shares_connections { self.all.shareable(given_back).min(rows) } else { rows };
-        self.all.replace(given_back, connections)?;
-        if let Err(error) = engine.inner.memory_limit.check(rows, engine.max_memory_bytes()) {
-            self.all.replace(connections, given_back)?;
+        let released = self.in_flight.connections;
+        let connections = if self.shares_connections { self.all.shareable(released).min(rows) } else { rows };
+        self.all.replace(released, connections)?;
+        if let Err(error) = engine.inner.memory_limit.check(rows, engine.max_memory()) {
+            self.all.replace(connections, released)?;
             return Err(error);
         }
         self.in_flight = InFlight { rows, connections };
@@ -144,7 +144,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Capacity {
     fn drop(&mut self) {
         self.all.remove(self.in_flight.connections + self.files);
     }
@@ -160,7 +160,7 @@ impl Engine {
             return Err(JobError::usage(message!(OptionName::Threads.set(0_u64), ": at least 1 thread must work")));
         }
         let memory_limit = MemoryLimit::of_this_process();
-        let budget = options.max_memory_bytes.unwrap_or_else(|| memory_limit.default_budget());
+        let budget = options.max_memory.unwrap_or_else(|| memory_limit.default_budget());
         let workers_count = options.threads.unwrap_or_else(machine::cores);
         let files = Arc::new(FilesInUse::new(machine::raise_open_files()?, workers_count));
         let (alive, threads) = async_channel::bounded(1);
@@ -200,7 +200,7 @@ impl Engine {
         }
         let inner = Inner {
             workers,
-            ways: TransportConfigs::default(),
+            transport_configs: TransportConfigs::default(),
             memory: MemoryBudget::new(budget),
             memory_limit,
             files,
@@ -217,7 +217,7 @@ impl Engine {
     }
 
     /// Returns the limit of the memory budget of all runs together.
-    pub fn max_memory_bytes(&self) -> u64 {
+    pub fn max_memory(&self) -> u64 {
         self.inner.memory.limit()
     }
 
@@ -236,7 +236,7 @@ impl Engine {
     /// # Errors
     /// `Usage`: an option is invalid, or names a file, an address or an interface that does not exist.
     pub(crate) fn transports(&self, request: &RequestOptions) -> Result<Transports, JobError> {
-        self.inner.ways.of_run(request)
+        self.inner.transport_configs.of_run(request)
     }
 
     /// Returns the state that tells when the engine's threads have ended.
@@ -244,18 +244,18 @@ impl Engine {
         ThreadsEnded(self.inner.threads.clone())
     }
 
-    /// Makes room for so many rows in flight, at least one. What all of them have in common is HTTP/2, or each needs a connection
-    /// of its own; and whether bodies are saved.
+    /// Reserves capacity for so many rows in flight, at least one. Each row needs a connection of its own, unless all of them use
+    /// HTTP/2. `saves`: bodies are saved, for which further files are open.
     ///
     /// # Errors
     /// `Usage`: this process may not have so many files open, or use the memory.
-    pub(crate) fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Room, JobError> {
+    pub(crate) fn reserve(&self, rows: usize, request: &RequestOptions, saves: bool) -> Result<Capacity, JobError> {
         let shares_connections = request.http2_prior_knowledge;
         let (all, files) = (self.inner.files.clone(), machine::files_to_save(saves));
         all.add(files);
-        let mut room = Room { all, in_flight: InFlight::default(), files, shares_connections };
-        room.resize(rows.max(1), self)?;
-        Ok(room)
+        let mut capacity = Capacity { all, in_flight: InFlight::default(), files, shares_connections };
+        capacity.resize(rows.max(1), self)?;
+        Ok(capacity)
     }
 
     /// Gives each worker its share of a run.
@@ -263,7 +263,7 @@ impl Engine {
     /// # Errors
     /// `Internal`: a worker has died.
     pub(crate) fn assign(&self, work: Work) -> Result<Assigned, JobError> {
-        let Work { shared, transports, defaults, in_flight, limit_by } = work;
+        let Work { shared, transports, defaults, in_flight, host_by } = work;
         let run = self.inner.runs.fetch_add(1, Ordering::Relaxed);
         let count = self.workers().min(in_flight.rows);
         let scheduler = shared.scheduler.clone();
@@ -279,7 +279,7 @@ impl Engine {
                 connections: worker.portion_of(in_flight.connections).max(1),
                 worker,
                 stats: stats.clone(),
-                limit_by,
+                host_by,
             };
             // Runs of few rows in flight do not all go to the first workers.
             let orders = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];

@@ -46,7 +46,7 @@ impl Share {
                     let time = time.as_secs_f64();
                     self.stop_run(message!(
                         "no host could be reached for {time} s{failure}: check the network and the URLs, or wait longer with ",
-                        OptionName::NetworkDownAfterS
+                        OptionName::NetworkDownAfter
                     ));
                 }
             }
@@ -55,7 +55,7 @@ impl Share {
 
     async fn check_network(&self) -> Checked {
         let responders = &self.shared.responders;
-        let by = ConnectBy { time: Instant::now() + CHECK_TIME, option: OptionName::ConnectTimeoutS };
+        let by = ConnectBy { time: Instant::now() + CHECK_TIME, option: OptionName::ConnectTimeout };
         let mut connecting = JoinSet::new();
         for origin in responders.sample(CHECKED_HOSTS, &mut Rng::new()) {
             let (client, route) = (Rc::clone(&self.client), self.preparer.borrow().route(origin));

@@ -32,7 +32,7 @@ impl Share {
         }
     }
 
-    /// As [`Share::outcome_ref`], with the row.
+    /// Returns the outcome as [`Share::outcome_ref`] does, with the row.
     pub(super) fn outcome(&self, row: Row, span: Option<Span>) -> Outcome {
         let OutcomeRef { method, attempts, started_at_us, elapsed_us, .. } = self.outcome_ref(&row, span);
         Outcome {
@@ -62,7 +62,7 @@ impl Share {
         row.chain().and_then(|chain| chain.method.as_deref()).unwrap_or_else(|| self.method_of(row))
     }
 
-    /// Counts an outcome and adds it to the batch, if there is room for it, or waits for that. Returns whether the batch is full.
+    /// Counts an outcome and adds it to the batch as soon as it fits. Returns whether the batch is full.
     pub(super) async fn record(&self, outcome: Outcome) -> Batch {
         // Rows that end without I/O leave time for those that need it.
         tokio::task::consume_budget().await;
@@ -75,7 +75,7 @@ impl Share {
         Batch::HasRoom
     }
 
-    /// As [`Share::record`], where there is room. The caller reserves its memory.
+    /// Records an outcome that fits as [`Share::record`] does. The caller reserves its memory.
     pub(super) fn record_ref(&self, outcome: OutcomeRef<'_>) -> Batch {
         let failed = self.count(outcome);
         self.gathered.push(outcome, failed)

@@ -98,7 +98,7 @@ impl Share {
             slots.occupy();
         }
         self.pass_on_deferred(&mut scheduler);
-        self.look_up_names(&scheduler);
+        self.look_up_hostnames(&scheduler);
         self.shared.scheduler.note_need(&scheduler);
         // Nothing but a look wakes no worker: two that wait would wake each other in turns.
         if is_news || matches!(decision, Decision::Start(..) | Decision::Fail(..)) {
@@ -108,7 +108,7 @@ impl Share {
     }
 
     /// Starts to look up the addresses of hosts, where limits are per address.
-    fn look_up_names(self: &Rc<Self>, scheduler: &Scheduler) {
+    fn look_up_hostnames(self: &Rc<Self>, scheduler: &Scheduler) {
         if scheduler.has_hostnames_to_resolve() && self.looking_up.get() < MAX_LOOK_UPS {
             self.looking_up.update(|count| count + 1);
             spawn_local(self.clone().look_up());
@@ -140,7 +140,7 @@ impl Share {
     pub(super) fn apply_options(&self, live: &Live) {
         let now = Instant::now();
         self.shared.scheduler.apply_options(live, now);
-        self.shared.failure_limit.set(live.stop_when_failed);
+        self.shared.failure_limit.set(live.max_failures);
         let mut slots = self.slots.borrow_mut();
         let lanes = self.worker.portion_of(live.concurrency);
         if !self.shared.limits.shares_connections {
@@ -172,7 +172,7 @@ impl Share {
         }
     }
 
-    /// Has deferred rows read again, where there is room for them. Returns when to look again.
+    /// Requests that deferred rows are read again, where there is capacity for them. Returns when to check again.
     fn steer_rereading(&self, scheduler: &mut Scheduler, until: Option<Instant>, now: Instant) -> Option<Instant> {
         if !scheduler.has_deferred() {
             return until;
@@ -199,8 +199,8 @@ impl Share {
         }
     }
 
-    /// Returns whether sending the row's request twice has the effect of sending it once, or the server can tell.
-    pub(super) fn may_repeat(&self, row: &Row) -> bool {
+    /// Returns whether sending the row's request twice has the effect of sending it once, or the server can recognise a retry.
+    pub(super) fn is_idempotent(&self, row: &Row) -> bool {
         let preparer = self.preparer.borrow();
         preparer.is_idempotent(row) || preparer.has_idempotency_key(row)
     }

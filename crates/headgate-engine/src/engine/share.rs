@@ -186,7 +186,7 @@ impl Share {
         self.shared.scheduler.stop(Instant::now());
     }
 
-    /// Has the loop decide again.
+    /// Wakes the loop, which decides again.
     pub(super) fn wake(&self) {
         self.changed.notify_one();
     }

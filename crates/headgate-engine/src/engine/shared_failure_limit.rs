@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use headgate_core::limits::StopWhenFailed;
+use headgate_core::limits::MaxFailures;
 use headgate_core::message::Message;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit};
 
@@ -18,13 +18,13 @@ pub(crate) struct SharedFailureLimit {
 }
 
 impl SharedFailureLimit {
-    pub(crate) fn new(rule: StopWhenFailed, stopped_by: Arc<OnceLock<Message>>) -> Self {
+    pub(crate) fn new(rule: MaxFailures, stopped_by: Arc<OnceLock<Message>>) -> Self {
         let limit = FailureLimit::new(rule);
         Self { is_settled: AtomicBool::new(limit.is_settled()), limit: Mutex::new(limit), stopped_by }
     }
 
     /// Applies another rule from now on.
-    pub(super) fn set(&self, rule: StopWhenFailed) {
+    pub(super) fn set(&self, rule: MaxFailures) {
         self.change(|limit| limit.set(rule));
     }
 

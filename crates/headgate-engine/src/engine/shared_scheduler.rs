@@ -24,7 +24,7 @@ use crate::stats::throttled::FigureSource;
 #[derive(Debug)]
 pub(crate) struct SharedScheduler {
     pub(super) rows: RowReceiver,
-    /// What the source waits for besides room in `rows`.
+    /// What the source waits for besides capacity in `rows`.
     pub(super) window: Arc<Window>,
     scheduler: Mutex<Scheduler>,
     /// See [`Scheduler::is_needed`].
@@ -32,8 +32,8 @@ pub(crate) struct SharedScheduler {
     changed: Notify,
     /// A rate limiter counts each request that is sent.
     counts_sends: AtomicBool,
-    /// In nanoseconds; 0: rows have no deadline.
-    deadline: AtomicU64,
+    /// In nanoseconds; 0: rows have no total timeout.
+    total_timeout: AtomicU64,
     /// When the machine was suspended since the run began.
     suspends: RwLock<Suspends>,
     /// It was suspended.
@@ -56,7 +56,7 @@ impl SharedScheduler {
         now: Instant,
     ) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
-        let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.limit_by)).collect();
+        let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.host_by)).collect();
         let scheduler = Scheduler::new(rules, rows.can_defer(), fastrand::u64(..), now);
         let scheduler = scheduler.leaving_undone(is_resumable).resuming(earlier);
         Self {
@@ -64,7 +64,7 @@ impl SharedScheduler {
             window,
             is_needed: AtomicBool::new(scheduler.is_needed()),
             counts_sends: AtomicBool::new(scheduler.rules().limits.has_rates()),
-            deadline: AtomicU64::new(deadline_ns(&scheduler.rules().retrying)),
+            total_timeout: AtomicU64::new(total_timeout_ns(&scheduler.rules().retrying)),
             suspends: RwLock::default(),
             was_suspended: AtomicBool::new(false),
             retry_on: scheduler.rules().retrying.on.clone(),
@@ -77,7 +77,7 @@ impl SharedScheduler {
     /// Applies options that were set during the run.
     pub(super) fn apply_options(&self, live: &Live, now: Instant) {
         self.counts_sends.store(live.limits.has_rates(), Ordering::Relaxed);
-        self.deadline.store(deadline_ns(&live.retrying), Ordering::Relaxed);
+        self.total_timeout.store(total_timeout_ns(&live.retrying), Ordering::Relaxed);
         self.change_at(now, |scheduler, now| {
             let body_bytes = scheduler.rules().body_bytes;
             scheduler.set(rules(live.concurrency, &live.limits, &live.retrying, body_bytes), now);
@@ -91,9 +91,9 @@ impl SharedScheduler {
     }
 
     /// Returns the time that a row has for all of its attempts.
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        let deadline = self.deadline.load(Ordering::Relaxed);
-        (deadline > 0).then(|| Duration::from_nanos(deadline))
+    pub(super) fn total_timeout(&self) -> Option<Duration> {
+        let total_timeout = self.total_timeout.load(Ordering::Relaxed);
+        (total_timeout > 0).then(|| Duration::from_nanos(total_timeout))
     }
 
     /// Returns whether a rate limiter counts each request that is sent.
@@ -122,7 +122,7 @@ impl SharedScheduler {
         self.close();
     }
 
-    /// As [`SharedScheduler::stop`], from outside.
+    /// Stops the run as [`SharedScheduler::stop`] does, on request of the user or the sink.
     pub(crate) fn interrupt(&self, until: Instant) {
         self.is_interrupted.store(true, Ordering::Relaxed);
         self.stop(until);
@@ -218,7 +218,7 @@ impl SharedScheduler {
         self.is_needed.store(scheduler.is_needed(), Ordering::Relaxed);
     }
 
-    /// Has workers that wait for rows of the scheduler, or for its end, look again.
+    /// Wakes workers that wait for rows of the scheduler, or for its end.
     pub(super) fn wake_workers(&self) {
         self.changed.notify_waiters();
     }
@@ -234,8 +234,8 @@ fn rules(concurrency: usize, limits: &Limits, retrying: &Retrying, body_bytes: u
     Rules { limits: limits.clone(), retrying: retrying.clone(), concurrency, body_bytes }
 }
 
-fn deadline_ns(retrying: &Retrying) -> u64 {
-    retrying.deadline.map_or(0, |deadline| u64::try_from(deadline.as_nanos()).unwrap_or(u64::MAX).max(1))
+fn total_timeout_ns(retrying: &Retrying) -> u64 {
+    retrying.total_timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).max(1))
 }
 
 impl FigureSource for SharedScheduler {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::error::JobError;
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::schedule::hosts::HostTable;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::slots::Slots;
@@ -56,7 +56,7 @@ pub(super) struct Begin {
     pub(super) connections: usize,
     pub(super) worker: WorkerIndex,
     pub(super) stats: Arc<Mutex<WorkerStats>>,
-    pub(super) limit_by: LimitBy,
+    pub(super) host_by: HostBy,
 }
 
 /// What all workers of an engine have in common.
@@ -68,7 +68,7 @@ pub(super) struct EngineShared {
     pub(super) recalls: Arc<Recalls>,
 }
 
-/// An event loop for the calling thread.
+/// Returns an event loop for the calling thread.
 ///
 /// # Errors
 /// `Internal`: the system refuses what it needs.
@@ -163,14 +163,14 @@ impl Worker {
     }
 
     fn begin(self: &Rc<Self>, run: RunNumber, begin: Begin) {
-        let Begin { shared, defaults, transports, lanes, connections, worker, stats, limit_by } = begin;
+        let Begin { shared, defaults, transports, lanes, connections, worker, stats, host_by } = begin;
         stats.lock().unwrap_or_else(PoisonError::into_inner).busy.start(self.metrics.clone());
         let own_stats = stats.clone();
         let sites = SiteMaker {
             pool: self.client.pool.clone(),
             hosts: self.hosts.clone(),
             transports,
-            limit_by,
+            host_by,
             workers: worker.count,
         };
         let of_robots = shared.robots.as_ref().map(|_| Preparer::new(defaults.of_robots(), sites.clone()));

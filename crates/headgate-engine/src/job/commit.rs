@@ -34,8 +34,8 @@ pub struct PartRecord {
 }
 
 impl PartRecord {
-    pub(super) fn is_failed(&self) -> bool {
-        PartName::parse(&self.name).is_some_and(|name| name.kind == PartKind::Failed)
+    pub(super) fn kind(&self) -> PartKind {
+        PartName::parse(&self.name).map_or(PartKind::Succeeded, |name| name.kind)
     }
 }
 
@@ -56,7 +56,7 @@ fn checked<E: serde::de::Error>(name: String) -> Result<String, E> {
 /// The totals of all runs of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
-    pub answered: u64,
+    pub succeeded: u64,
     pub failed: u64,
     /// Failed rows by error kind, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,

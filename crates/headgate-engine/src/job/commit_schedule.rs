@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use headgate_core::defaults::DEFAULT_COMMIT_EVERY;
+use headgate_core::defaults::DEFAULT_COMMIT_INTERVAL;
 
 /// The interval before the first commit of a run. It doubles with each commit, up to the requested interval.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
@@ -16,7 +16,7 @@ const LONGEST_DEFAULT_INTERVAL: Duration = Duration::from_mins(1);
 /// The interval that the user gave is never exceeded.
 pub(super) fn interval(commits: u64, elapsed: Duration, commit_every: Option<Duration>) -> Duration {
     let longest = commit_every
-        .unwrap_or_else(|| (elapsed / SHARE_OF_ELAPSED).clamp(DEFAULT_COMMIT_EVERY, LONGEST_DEFAULT_INTERVAL));
+        .unwrap_or_else(|| (elapsed / SHARE_OF_ELAPSED).clamp(DEFAULT_COMMIT_INTERVAL, LONGEST_DEFAULT_INTERVAL));
     let doubled = 2_u32.saturating_pow(u32::try_from(commits).unwrap_or(u32::MAX));
     FIRST_INTERVAL.saturating_mul(doubled).min(longest)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! OUT/_headgate/control.json        the settings, and whether the job is paused
-//! OUT/_headgate/control-taken.json  the settings that the running job has applied, or why it refused them
+//! OUT/_headgate/control-reply.json  the settings that the running job has applied, or why it refused them
 //! ```
 //!
 //! A process that changes a setting replaces the first file, with the next number, and waits for that number in the
@@ -35,7 +35,7 @@ use super::record;
 use crate::stats::report::FailureReport;
 
 const SETTINGS: &str = "control.json";
-const REPLY: &str = "control-taken.json";
+const REPLY: &str = "control-reply.json";
 /// How long a process waits for another one that changes the settings.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -186,7 +186,7 @@ fn read<T: DeserializeOwned>(storage: &dyn Storage, path: &Path) -> Result<Optio
     let bytes = if_found(record::read(storage, path));
     let bytes = bytes.map_err(|error| Message::from(format!("can't read {shown}: {}", cause(&error))))?;
     bytes.map(|bytes| record::decode(&bytes)).transpose().map_err(|_| {
-        message!("{shown} is damaged: what was set of the job while it ran is not known any more; set it again")
+        message!("{shown} is damaged: the options that were set while the job ran are lost; set them again")
     })
 }
 

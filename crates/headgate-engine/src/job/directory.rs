@@ -35,7 +35,7 @@ use super::commit::Commit;
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
-use super::place::check_new;
+use super::output_name::check_new;
 use super::record;
 use super::results::{Results, part_files, unplaced_path};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
@@ -304,7 +304,7 @@ fn check_owner(own: &Path, found: &Stat, root: &Stat) -> Result<(), JobError> {
     }
     if Mode::from_raw_mode(found.st_mode).contains(Mode::WOTH) {
         return Err(JobError::output(format!(
-            "every user may write to {shown}: take that away if you trust what is in it (chmod o-w {shown})"
+            "every user may write to {shown}: remove that permission if you trust its content (chmod o-w {shown})"
         )));
     }
     Ok(())
@@ -359,7 +359,7 @@ fn refuse_foreign(storage: &dyn Storage, fresh: bool) -> Result<(), JobError> {
                 Some(message!("{manifest} is missing; ", recovery_advice()))
             } else if has_parts {
                 Some(message!(
-                    "{shown} holds results, but not the directory {OWN_DIRECTORY} that belongs to them: restore it from a copy, choose another ",
+                    "{shown} contains results, but not the directory {OWN_DIRECTORY} that belongs to them: restore it from a copy, choose another ",
                     OptionName::Output,
                     ", or empty {shown} yourself"
                 ))

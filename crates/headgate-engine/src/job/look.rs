@@ -65,7 +65,7 @@ pub(crate) fn inspect(
     fingerprint: Option<&Fingerprint>,
 ) -> Result<FoundJob, JobError> {
     PartFormat::new(options.sink.format, schema)?;
-    let fresh = options.sink.fresh;
+    let fresh = options.sink.overwrites();
     let Some(storage) = find_usable(path, fresh)? else { return Ok(FoundJob::Nothing) };
     if fresh {
         // Results that can't be read are replaced, too.

@@ -44,7 +44,6 @@ pub(super) struct Manifest {
     /// The earlier job saved bodies: their files are removed with its parts.
     pub clearing_saved: bool,
     pub input: InputRecord,
-    #[serde(rename = "asked")]
     pub spec: JobSpec,
     /// The columns of the results.
     pub schema: Schema,
@@ -168,10 +167,10 @@ impl Manifest {
         let shown = directory.display();
         self.check_same(options, input, &self.hasher(), |differences| {
             message!(
-                "{shown} holds a job that can't be resumed like this: ",
+                "{shown} contains a job that can't be resumed with these options: ",
                 differences,
                 "; to resume it, give the same options as before; to start over, use ",
-                OptionName::Fresh.set(true),
+                OptionName::IfExists.set("overwrite"),
                 "; or choose another ",
                 OptionName::Output
             )
@@ -268,7 +267,7 @@ impl JobSpec {
             data_hash: body.as_ref().map(|body| hasher.hash([body.as_slice()])),
             templates: TemplateHashes::of(&source.templates, hasher),
             response: request.response.clone(),
-            selection: SelectionOptions { cost_from: None, ..selection.clone() },
+            selection: SelectionOptions { cost_from_response: None, ..selection.clone() },
             network: request.network.clone(),
         }
     }

@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
-use headgate_core::options::JobOptions;
+use headgate_core::options::{IfExists, JobOptions};
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::parts::time::now_text;
 use headgate_table::sink::Sink;
@@ -68,7 +68,7 @@ impl OpenJob {
         storage: &dyn OpenStorage,
     ) -> Result<Self, JobError> {
         let part_format = PartFormat::new(options.sink.format, schema)?;
-        let fresh = options.sink.fresh;
+        let fresh = options.sink.overwrites();
         let directory = JobDirectory::open_locked(path, fresh, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
         let mut key_salt = None;
@@ -84,7 +84,7 @@ impl OpenJob {
                 if manifest.spec.source.kept_columns != options.source.kept_columns {
                     let shown = path.display();
                     return Err(JobError::output(format!(
-                        "the job in {shown} was begun meanwhile: run the same command again to go on with it"
+                        "another process started the job in {shown} meanwhile: run the same command again to resume it"
                     )));
                 }
                 let done_rows = done_rows_of(&results.newest)?;
@@ -93,7 +93,7 @@ impl OpenJob {
                 directory.update_manifest(&manifest)?;
                 let note = results.note().map(Message::from);
                 let mut committed: CommittedState = results.into();
-                if then.is_some() && options.sink.allow_grown {
+                if then.is_some() && options.sink.allow_append {
                     // The number of rows is no longer known.
                     (committed.last.range.end, committed.last.finished) = (None, false);
                 }
@@ -226,12 +226,12 @@ pub(super) fn check_resume(
     input: &InputNow<'_>,
 ) -> Result<(), JobError> {
     let shown = path.display();
-    if !options.sink.resume {
+    if options.sink.if_exists == IfExists::Error {
         return Err(JobError::output(message!(
-            "{shown} already holds the results of a job: resume it (without ",
-            OptionName::Resume.set(false),
+            "{shown} already contains the results of a job: resume it (without ",
+            OptionName::IfExists.set("error"),
             "), replace them with ",
-            OptionName::Fresh.set(true),
+            OptionName::IfExists.set("overwrite"),
             ", or choose another ",
             OptionName::Output
         )));
@@ -239,8 +239,8 @@ pub(super) fn check_resume(
     if manifest.input.fingerprint.is_none() && input.fingerprint.is_none() {
         let name = if manifest.input.name == "-" { "standard input" } else { &manifest.input.name };
         return Err(JobError::output(message!(
-            "{shown} already holds the results of a job that read {name}, which can't be read again, so the job can't be resumed: replace them with ",
-            OptionName::Fresh.set(true),
+            "{shown} already contains the results of a job that read {name}, which can't be read again, so the job can't be resumed: replace them with ",
+            OptionName::IfExists.set("overwrite"),
             ", or choose another ",
             OptionName::Output
         )));

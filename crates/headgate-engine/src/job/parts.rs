@@ -80,7 +80,7 @@ impl PartList {
         let totals = &commit.totals;
         let rows: u64 = self.records.values().map(|record| record.rows).sum();
         let has_sum = commit.parts_sum == self.sum();
-        has_sum && (totals.parts, totals.bytes, totals.answered + totals.failed) == (self.len(), self.bytes, rows)
+        has_sum && (totals.parts, totals.bytes, totals.succeeded + totals.failed) == (self.len(), self.bytes, rows)
     }
 
     /// Returns the checksum as a commit has it.

@@ -53,7 +53,7 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
     if version(bytes)? < FORMAT_VERSION {
         return Err(message!(
             "was written by an older headgate, whose jobs can't be resumed: start over with ",
-            OptionName::Fresh.set(true)
+            OptionName::IfExists.set("overwrite")
         ));
     }
     let damaged = |error: serde_json::Error| message!("is damaged ({error}); ", recovery_advice());
@@ -122,7 +122,8 @@ mod tests {
         let message = "was written by a newer headgate: use that version, or choose another output";
         assert_eq!(Err(message.into()), refusal(newer));
         let older = br#"{"format_version":1,"headgate_version":"0.1.0"}"#;
-        let message = "was written by an older headgate, whose jobs can't be resumed: start over with fresh=true";
+        let message =
+            "was written by an older headgate, whose jobs can't be resumed: start over with if_exists=overwrite";
         assert_eq!(Err(message.into()), refusal(older));
     }
 }

@@ -26,8 +26,8 @@ pub(super) fn select(records: &RecordBatch, mask: &BooleanArray) -> Result<Recor
         .map_err(|error: ArrowError| JobError::internal(format!("a batch of results can't be split: {error}")))
 }
 
-/// Returns the cause of each failed row: its kind of error, or its status as `status:503`.
-pub(super) fn kinds(records: &RecordBatch) -> Vec<String> {
+/// Returns the outcome of each row: its error kind, or its status as `status:503`.
+pub(super) fn outcomes(records: &RecordBatch) -> Vec<String> {
     let error = records.column_by_name("error").map(AsArray::as_string::<i32>);
     let status = records.column_by_name("status").map(AsArray::as_primitive::<Int16Type>);
     let kind = |row: usize| match (error, status) {

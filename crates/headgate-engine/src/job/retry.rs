@@ -1,5 +1,5 @@
-//! Retries failed rows: reads one `failed-*` part after another, requests its rows, and replaces it in one commit. Rows that
-//! succeed now move to a `part-*`. The attempts of the other rows add up.
+//! Retries rows: reads one `failed-*` part after another, and each `part-*` if rows that succeeded are retried as well. The
+//! parts of the rows are replaced in one commit. Rows that succeed now are in a `part-*` then. The attempts of a row add up.
 //!
 //! A retry works in rounds: the source reads the rows of one part, or of a few small ones, and continues with the next parts
 //! when the sink has replaced these. Only the numbers of a round's rows are kept in memory. A round may take long. So that a
@@ -27,6 +27,7 @@ use headgate_core::row::RowBatch;
 use headgate_core::source_size::SourceSize;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::columns::result::ResultColumns;
+use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::read_part;
 use headgate_table::source::compared::{Beyond, Comparison};
 use headgate_table::source::content::{Content, Unread};
@@ -41,7 +42,7 @@ use super::done_rows::DoneRows;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::part_format::PartFormat;
-use super::records::{attempts_of, kinds, rows};
+use super::records::{attempts_of, outcomes, rows};
 use super::status;
 use super::writer::{CommittedState, JobWriter, MonotonicClock};
 
@@ -57,7 +58,7 @@ const ROUND_ROWS: u64 = 65_536;
 pub struct RetryOptions {
     /// The job's directory.
     pub output: PathBuf,
-    /// The failures to retry. Empty: all except invalid requests.
+    /// The rows to retry. Empty: all that failed, except invalid requests.
     pub only: Vec<Only>,
     /// The options for how the work is done. Options that belong to the job (input, columns, method …) are replaced by those of
     /// the job. Values of headers and bodies are not stored: they must be the same as in the job.
@@ -84,6 +85,7 @@ pub struct OpenRetry {
     committed: CommittedState,
     done_rows: DoneRows,
     rounds: Arc<Rounds>,
+    includes_succeeded: bool,
     key_salt: KeySalt,
     notes: Vec<Message>,
 }
@@ -123,8 +125,14 @@ impl OpenRetry {
         let results = directory.recover()?;
         let then = results.newest.input.clone();
         let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
+        let includes_succeeded = Only::may_match_succeeded(&only, &job.request.fail_on);
+        if includes_succeeded && job.source.save_to.is_some() {
+            let why =
+                " names statuses of succeeded rows, whose bodies are saved as files already: name failed rows only";
+            return Err(JobError::usage(message!(OptionName::Only, why)));
+        }
         // Without rows to retry, the options do not matter.
-        if count_matching(&results.newest.totals.errors, &only) > 0 {
+        if includes_succeeded || count_matching(&results.newest.totals.errors, &only) > 0 {
             manifest.check_retry(&job, &now, &output)?;
         }
         let done_rows = done_rows_of(&results.newest)?;
@@ -141,7 +149,12 @@ impl OpenRetry {
         let schema = columns.schema();
         let part_format = PartFormat::new(job.sink.format, &schema)?;
 
-        let parts: Vec<_> = results.parts.iter().filter(|part| part.is_failed()).cloned().collect();
+        let parts: Vec<_> = results
+            .parts
+            .iter()
+            .filter(|part| includes_succeeded || part.kind() == PartKind::Failed)
+            .cloned()
+            .collect();
         let rounds = Arc::<Rounds>::default();
         let errors = &results.newest.totals.errors;
         let left_out = note_on_invalid_rows(errors, &only);
@@ -151,19 +164,29 @@ impl OpenRetry {
             content,
             storage: directory.storage().clone(),
             schema: schema.clone(),
-            rows: count_matching(errors, &only),
+            // The commit does not have the statuses of succeeded rows.
+            rows: (!includes_succeeded).then(|| count_matching(errors, &only)),
             only,
             kept: columns.kept.clone(),
             parts: parts.into_iter(),
             input: Selected::new(first, &job.source.name(), Vec::new()),
             stage: Stage::BetweenRounds,
-            round_bytes: job.sink.part_bytes,
+            round_bytes: job.sink.part_size,
             rounds: rounds.clone(),
         };
         let key_salt = manifest.key_salt;
         let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
-        let open =
-            Self { directory, part_format, schema, committed: results.into(), done_rows, rounds, key_salt, notes };
+        let open = Self {
+            directory,
+            part_format,
+            schema,
+            committed: results.into(),
+            done_rows,
+            rounds,
+            includes_succeeded,
+            key_salt,
+            notes,
+        };
         Ok(Retry { job: open, source: Box::new(source), columns, options: job })
     }
 
@@ -189,7 +212,7 @@ impl OpenRetry {
             writer.save_bodies(options.source.save_format);
         }
         let (progress, responders) = (writer.progress(), writer.responders());
-        let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds);
+        let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds, self.includes_succeeded);
         Ok(RunningJob { sink: Box::new(sink), progress, responders })
     }
 }
@@ -220,7 +243,7 @@ fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Res
     job.request.method.clone_from(&spec.method);
     job.request.fail_on = spec.fail_on.parse().map_err(|error: String| JobError::output(error))?;
     job.request.response.clone_from(&spec.response);
-    job.selection = SelectionOptions { cost_from: job.selection.cost_from, ..spec.selection.clone() };
+    job.selection = SelectionOptions { cost_from_response: job.selection.cost_from_response, ..spec.selection.clone() };
     job.request.network.add(&spec.network);
     job.request.user_agent = spec.user_agent.clone().unwrap_or_else(|| DEFAULT_USER_AGENT.into());
     credential_scope::complete(&mut job, &manifest.credentials_for)?;
@@ -233,7 +256,7 @@ fn with_advice_on_moves(error: &JobError, output: &Path) -> JobError {
         error.message.clone(),
         "; if it was moved, run headgate fetch once with it where it is now and ",
         OptionName::Output.set(output),
-        ", as the job was begun"
+        ", as the job was started"
     );
     JobError { kind: error.kind, message }
 }
@@ -289,7 +312,8 @@ struct RetrySource {
     content: Option<Content>,
     storage: Arc<dyn Storage>,
     schema: SchemaRef,
-    rows: u64,
+    /// The number of rows to retry, if it is known.
+    rows: Option<u64>,
     only: Vec<Only>,
     kept: Fields,
     /// The parts of later rounds.
@@ -315,9 +339,10 @@ impl Source for RetrySource {
                 Stage::RoundIsRead if !self.rounds.wait_until_replaced() => return Ok(None),
                 Stage::RoundIsRead | Stage::BetweenRounds => {}
             }
-            let round = self.next_round()?;
+            let Some(round) = self.next_round()? else { return Ok(None) };
             let rows = round.rows();
-            let Some(first) = rows.first() else { return Ok(None) };
+            // A part without rows to retry: the run may have been stopped meanwhile.
+            let Some(first) = rows.first() else { return Ok(Some(RowBatch::new())) };
             if *first < self.input.position() {
                 // Parts are not in the order of the input, and a source only reads forward.
                 self.input = Selected::new(
@@ -337,7 +362,7 @@ impl Source for RetrySource {
     }
 
     fn size(&self) -> SourceSize {
-        SourceSize { rows: Some(self.rows), ..SourceSize::default() }
+        SourceSize { rows: self.rows, ..SourceSize::default() }
     }
 
     fn fingerprint(&self) -> Option<Fingerprint> {
@@ -358,22 +383,25 @@ impl Source for RetrySource {
 }
 
 impl RetrySource {
-    /// Returns the next parts with rows to retry. A round without rows is the end.
-    fn next_round(&mut self) -> Result<RetryRound, JobError> {
+    /// Returns the next parts with rows to retry, or one part without such rows; `None`: there are no more parts.
+    fn next_round(&mut self) -> Result<Option<RetryRound>, JobError> {
         let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
+        let mut is_end = true;
         while rows < ROUND_ROWS
             && bytes < self.round_bytes
             && let Some(part) = self.parts.next()
         {
+            is_end = false;
             let before = attempts.len();
             self.add_attempts(&part, &mut attempts)?;
-            if attempts.len() > before {
-                rows += part.rows;
-                bytes += part.bytes;
-                parts.push(part);
+            if attempts.len() == before {
+                break;
             }
+            rows += part.rows;
+            bytes += part.bytes;
+            parts.push(part);
         }
-        Ok(RetryRound::new(parts, attempts))
+        Ok((!is_end).then(|| RetryRound::new(parts, attempts)))
     }
 
     fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
@@ -381,7 +409,7 @@ impl RetrySource {
         for batch in read_part(self.storage.as_ref(), &path, part.crc32, &self.schema)? {
             let batch = batch?;
             let tried = attempts_of(&batch)?.values().to_vec();
-            let wanted = kinds(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
+            let wanted = outcomes(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
             let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
             attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
         }

@@ -91,7 +91,7 @@ fn place(places: &SavePaths, path: &str) -> io::Result<()> {
     move_to(places, &places.claimed(path), &places.destination(path))
 }
 
-/// As [`place`], for a body in an archive. The archive is moved with the first of its members.
+/// Moves a body in an archive as [`place`] does. The archive is moved with the first of its members.
 fn place_archived(places: &SavePaths, path: &str, archive: &mut String) -> io::Result<()> {
     let Some((name, member)) = path.split_once('/').filter(|(name, _)| is_archive(name)) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it names no archive"));
@@ -147,7 +147,7 @@ pub(super) fn remove_saved(storage: &dyn Storage, part: &str) -> io::Result<()> 
     if is_part_of_succeeded(part) { remove_named(storage, &storage.path().join(part)) } else { Ok(()) }
 }
 
-/// As [`remove_saved`], for the parts that are not in their places: after an interrupted commit, their files may be.
+/// Removes saved bodies as [`remove_saved`] does, of parts that were not moved: after an interrupted commit, their files may be.
 ///
 /// # Errors
 /// A file can't be removed, or the parts can't be listed.

@@ -19,7 +19,7 @@ use headgate_table::parts::ndjson::encode::LineEncoder;
 use tar::{Builder, EntryType, Header};
 
 /// The first columns in the JSON of a row. Columns that are selected from the response and kept from the input follow.
-const DESCRIBING: [&str; 5] = ["row", "url", "status", "body_bytes", "sha256"];
+const DESCRIBING: [&str; 5] = ["row", "url", "status", "received_bytes", "sha256"];
 const BUFFER_BYTES: usize = 256 * 1024;
 const DIGITS: usize = 5;
 const FILE_MODE: u32 = 0o644;

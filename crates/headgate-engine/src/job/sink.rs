@@ -91,7 +91,7 @@ pub(crate) fn no_rows_for(input: &str, output: &Path) -> JobError {
     let (input, output) = (if input == "-" { "standard input" } else { input }, output.display());
     JobError::input(message!(
         "{input} has no rows, and ",
-        OptionName::Fresh.set(true),
+        OptionName::IfExists.set("overwrite"),
         " would remove the results in {output} for it: nothing was removed; delete {output} if you want that"
     ))
 }

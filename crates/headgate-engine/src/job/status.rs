@@ -10,6 +10,7 @@ use headgate_core::files::storage::Storage;
 use headgate_core::live::Settings;
 use headgate_core::message;
 use headgate_core::message::OptionName;
+use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::PartFile;
 use serde::Serialize;
 
@@ -32,7 +33,7 @@ pub struct Status {
     pub done: u64,
     /// All rows below the watermark are done.
     pub watermark: u64,
-    pub answered: u64,
+    pub succeeded: u64,
     pub failed: u64,
     /// Rows that failed, by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
@@ -104,7 +105,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         format: manifest.spec.format.name(),
         done: commit.done,
         watermark: commit.watermark,
-        answered: commit.totals.answered,
+        succeeded: commit.totals.succeeded,
         failed: commit.totals.failed,
         errors: commit.totals.errors,
         parts: commit.totals.parts,
@@ -156,7 +157,7 @@ fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Part
     let storage = open(path)?;
     let manifest = manifest(&storage)?;
     let mut files = Results::read(&storage, contents)?.files;
-    files.retain(|file| !only_failed || file.record.is_failed());
+    files.retain(|file| !only_failed || file.record.kind() == PartKind::Failed);
     let rows = files.iter().map(|file| file.record.rows).sum();
     let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((storage.clone(), record.crc32)) };
     Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
@@ -178,7 +179,7 @@ pub(super) fn manifest(storage: &Arc<dyn Storage>) -> Result<Manifest, JobError>
     let shown = storage.path().display();
     match stored_manifest(storage.as_ref())? {
         None => Err(JobError::output(message!(
-            "{shown} holds no job: name the directory that headgate fetch wrote to with ",
+            "{shown} contains no job: name the directory that headgate fetch wrote to with ",
             OptionName::Output
         ))),
         Some(manifest) if manifest.clearing => {

@@ -26,7 +26,7 @@ use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
-use super::records::{kinds, select};
+use super::records::{outcomes, select};
 use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
@@ -149,8 +149,8 @@ impl JobWriter {
         Ok(Self {
             directory,
             part_format,
-            max_bytes: options.part_bytes,
-            commit_every: options.commit_every,
+            max_bytes: options.part_size,
+            commit_every: options.commit_interval,
             started: clock(),
             clock,
             commits: 0,
@@ -222,29 +222,38 @@ impl JobWriter {
 
     /// Writes succeeded rows whose bodies are in archives, if they are to be.
     fn write_archived(&mut self, records: &RecordBatch) -> Result<(), JobError> {
-        self.totals.answered += records.num_rows() as u64;
+        self.totals.succeeded += records.num_rows() as u64;
         self.run_rows += records.num_rows() as u64;
         self.write_to(PartKind::Succeeded, records)
     }
 
     fn write_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
         self.run_rows += records.num_rows() as u64;
-        self.keep_failed(records)
+        self.keep(PartKind::Failed, records)
     }
 
-    /// Writes rows that have failed, now or in an earlier run.
-    pub(super) fn keep_failed(&mut self, records: &RecordBatch) -> Result<(), JobError> {
-        self.totals.failed += records.num_rows() as u64;
-        for kind in kinds(records) {
-            *self.totals.errors.entry(kind).or_default() += 1;
+    /// Writes rows of a part that the next commit removes, or rows that failed now.
+    pub(super) fn keep(&mut self, kind: PartKind, records: &RecordBatch) -> Result<(), JobError> {
+        match kind {
+            PartKind::Succeeded => self.totals.succeeded += records.num_rows() as u64,
+            PartKind::Failed => {
+                self.totals.failed += records.num_rows() as u64;
+                for kind in outcomes(records) {
+                    *self.totals.errors.entry(kind).or_default() += 1;
+                }
+            }
         }
-        self.write_to(PartKind::Failed, records)
+        self.write_to(kind, records)
     }
 
-    /// Subtracts the rows of a `failed-*` part that the next commit removes from the totals.
-    pub(super) fn subtract_failed(&mut self, records: &RecordBatch) {
+    /// Subtracts the rows of a part that the next commit removes from the totals.
+    pub(super) fn subtract(&mut self, kind: PartKind, records: &RecordBatch) {
+        if kind == PartKind::Succeeded {
+            self.totals.succeeded = self.totals.succeeded.saturating_sub(records.num_rows() as u64);
+            return;
+        }
         self.totals.failed = self.totals.failed.saturating_sub(records.num_rows() as u64);
-        for kind in kinds(records) {
+        for kind in outcomes(records) {
             if let Some(count) = self.totals.errors.get_mut(&kind) {
                 *count = count.saturating_sub(1);
             }

@@ -57,7 +57,7 @@ where
     }
     if let Some(cost) = limits.cost.as_ref().filter(|_| work.cost > 0) {
         let per_s = cost.rate.per_second() * work.requests as f64 / work.cost as f64;
-        found.push(of_all(OptionName::RateCost, cost.rate.per_second(), per_s));
+        found.push(of_all(OptionName::CostRate, cost.rate.per_second(), per_s));
     }
     found.extend(of_slowest_host(OptionName::RatePerHost, work, |host| {
         let per_s = limits.rate_per_host.of(host)?.per_second();
@@ -152,7 +152,7 @@ mod tests {
             (vec![], Limits { rate_per_host: per_host(None, &[("elsewhere", "1/s")]), ..Limits::default() }, None),
             // 50 for each row.
             (
-                vec![("rate_cost", 2.0, None)],
+                vec![("cost_rate", 2.0, None)],
                 Limits { cost: Some(CostLimit { rate: rate("6000/m"), of: CostOf::BodyBytes }), ..Limits::default() },
                 None,
             ),

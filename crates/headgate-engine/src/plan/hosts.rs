@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::origin::Origin;
 use serde::Serialize;
 
@@ -18,12 +18,12 @@ pub struct HostRows {
 
 #[derive(Debug)]
 pub(super) struct HostCounts {
-    by: LimitBy,
+    by: HostBy,
     rows: HashMap<Box<str>, u64>,
 }
 
 impl HostCounts {
-    pub(super) fn new(by: LimitBy) -> Self {
+    pub(super) fn new(by: HostBy) -> Self {
         Self { by, rows: HashMap::new() }
     }
 
@@ -59,9 +59,9 @@ mod tests {
         let origin = |https, port| Origin { https, name: HostName::Domain("a".into()), port };
         let both = [origin(false, 80), origin(true, 443), origin(false, 81), origin(false, 80)];
         for (expected, by) in [
-            (vec![("a", 4)], LimitBy::Name),
-            (vec![("a", 4)], LimitBy::Address),
-            (vec![("http://a", 2), ("http://a:81", 1), ("https://a", 1)], LimitBy::Origin),
+            (vec![("a", 4)], HostBy::Name),
+            (vec![("a", 4)], HostBy::Address),
+            (vec![("http://a", 2), ("http://a:81", 1), ("https://a", 1)], HostBy::Origin),
         ] {
             let mut counts = HostCounts::new(by);
             for origin in &both {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_ten_with_the_most_rows_are_named_and_all_are_counted() {
-        let mut counts = HostCounts::new(LimitBy::Name);
+        let mut counts = HostCounts::new(HostBy::Name);
         for number in 0..40_u8 {
             let name = HostName::Domain(format!("h{number:02}").into());
             let origin = Origin { https: false, name, port: 80 };

@@ -24,7 +24,7 @@ pub(crate) use self::size::Size;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::credentials::credential_options;
 use headgate_core::error::JobError;
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::network_options::NetworkOptions;
@@ -67,7 +67,7 @@ pub struct Plan {
     /// `None`: the job has none.
     pub credentials: Option<CredentialUse>,
     pub first_invalid: Option<InvalidRow>,
-    /// The first requests to be sent. If all sampled rows are done, and others are not, the first of these.
+    /// The first requests to be sent. If all sampled rows are done, and other rows are not, the first of these.
     pub requests: Vec<PlannedRequest>,
     /// The rates that the options allow, the lowest first.
     pub ceilings: Vec<Ceiling>,
@@ -129,7 +129,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     requested.inputs().try_for_each(refuse_pipe)?;
     // With `head`, the source would not report the size of the whole input.
     let boundary_salt = BoundarySalt::default();
-    let read = SourceOptions { head: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
+    let read = SourceOptions { max_rows: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
     let mut source = source::open::open(&read)?;
     let schema = ResultColumns::new(requested, &options.selection, source.kept_fields())?.schema();
     let found = match &sink.output {
@@ -150,13 +150,13 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         defaults = defaults.with_keys(match &found {
             FoundJob::Resumed { key_salt, .. } => *key_salt,
             FoundJob::Nothing | FoundJob::Replaced(_) => {
-                notes.push("the idempotency keys are examples: a job that begins makes its own".into());
+                notes.push("the idempotency keys are examples: a job generates its own".into());
                 KeySalt::random()?
             }
         });
     }
     notes.extend(note_proxies(request));
-    let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.limit_by);
+    let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.host_by);
     let sample = InputSample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
     if let (Output::Directory(path), FoundJob::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
@@ -172,7 +172,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         if request.http2_prior_knowledge { in_flight.min(files.fitting(to_save, threads).max(1)) } else { in_flight };
     files.check(needed, to_save, threads)?;
     let memory = MemoryLimit::of_this_process();
-    memory.check(in_flight, options.engine.max_memory_bytes.unwrap_or_else(|| memory.default_budget()))?;
+    memory.check(in_flight, options.engine.max_memory.unwrap_or_else(|| memory.default_budget()))?;
     notes.extend([check_ports(options, needed)?, note_window(run)].into_iter().flatten());
     if matches!(found, FoundJob::Resumed { is_over: false, .. }) {
         notes.extend(set_notes);
@@ -181,8 +181,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.push("the input was touched since: its rows are compared before the first request".into());
     }
 
-    if run.limits.limit_by == LimitBy::Address {
-        notes.push("names are counted as hosts here: their addresses are not looked up".into());
+    if run.limits.host_by == HostBy::Address {
+        notes.push("hostnames are counted as hosts here: their addresses are not looked up".into());
     }
 
     let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
@@ -202,7 +202,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         },
         directory: DirectoryUse::of(&found, &sink.output),
         rows_replaced: if let FoundJob::Replaced(rows) = found { rows } else { 0 },
-        hosts_by: run.limits.limit_by.name(),
+        hosts_by: run.limits.host_by.name(),
         different_hosts: sample.hosts.count(),
         hosts: sample.hosts.top(),
         invalid_rows: sample.invalid,
@@ -235,10 +235,7 @@ fn credential_use(options: &JobOptions, rows_without: u64) -> Option<CredentialU
 /// Returns a note that the addresses behind a proxy are unknown here.
 fn note_proxies(request: &RequestOptions) -> Option<Message> {
     (!request.proxies.is_empty()).then(|| {
-        message!(
-            "what a proxy connects to is not known here: only addresses that URLs have in place of a name are checked, see ",
-            OptionName::Network
-        )
+        message!("a proxy looks up hostnames itself: only IP addresses in URLs are checked, see ", OptionName::Network)
     })
 }
 
@@ -246,7 +243,7 @@ fn note_proxies(request: &RequestOptions) -> Option<Message> {
 fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobError> {
     let JobOptions { sink, run, .. } = options;
     let Output::Directory(path) = &sink.output else { return Ok(Vec::new()) };
-    if sink.fresh || sink.format == Format::None {
+    if sink.overwrites() || sink.format == Format::None {
         return Ok(Vec::new());
     }
     let Some(files) = ControlFiles::of(path)? else { return Ok(Vec::new()) };

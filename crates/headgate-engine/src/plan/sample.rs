@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use headgate_core::error::{Failure, JobError};
-use headgate_core::limits::{CostOf, LimitBy};
+use headgate_core::limits::{CostOf, HostBy};
 use headgate_core::options::{JobOptions, RequestOptions};
 use headgate_core::row::Row;
 use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
@@ -61,7 +61,7 @@ pub(super) struct InputSample {
 }
 
 /// Returns a preparer of requests, like that of a worker.
-pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: LimitBy) -> Preparer {
+pub(super) fn preparer(defaults: Defaults, transports: Transports, host_by: HostBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
     Preparer::new(
         defaults,
@@ -69,7 +69,7 @@ pub(super) fn preparer(defaults: Defaults, transports: Transports, limit_by: Lim
             pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
             hosts,
             transports,
-            limit_by,
+            host_by,
             workers: 1,
         },
     )
@@ -84,7 +84,7 @@ impl InputSample {
         done: &DoneRows,
     ) -> Result<Self, JobError> {
         let mut sample = Self::none(options);
-        let head = options.source.head.unwrap_or(u64::MAX);
+        let head = options.source.max_rows.unwrap_or(u64::MAX);
         let (mut wire, mut first_done) = (Vec::new(), Vec::new());
         // At the bound, one more batch shows whether those were all rows.
         while sample.bytes < MAX_BYTES && sample.read < head {
@@ -159,7 +159,7 @@ impl InputSample {
             read: 0,
             is_all: false,
             row_bytes: None,
-            hosts: HostCounts::new(options.run.limits.limit_by),
+            hosts: HostCounts::new(options.run.limits.host_by),
             invalid: 0,
             without_credentials: 0,
             first_invalid: None,

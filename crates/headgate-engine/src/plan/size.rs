@@ -29,7 +29,7 @@ impl Size {
     pub(super) fn of(source: &dyn Source, sample: &InputSample, requested: &SourceOptions, done: u64) -> Self {
         let known = source.size();
         let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());
-        let head = requested.head.unwrap_or(u64::MAX);
+        let head = requested.max_rows.unwrap_or(u64::MAX);
         let exact = if sample.is_all { Some(sample.read) } else { known.rows.map(|rows| rows.min(head)) };
         let estimate = || match (known.bytes, sample.row_bytes) {
             (Some(bytes), Some(row_bytes)) if !is_compressed => {

@@ -81,8 +81,8 @@ fn files(path: &Path, only_failed: bool) -> Result<FoundFiles, JobError> {
     }
     let nothing_yet = || {
         JobError::input(message!(
-            "{shown} holds no results yet: the first appear with the first commit (",
-            OptionName::CommitEveryS,
+            "{shown} contains no results yet: the first appear with the first commit (",
+            OptionName::CommitInterval,
             ")"
         ))
     };
@@ -101,7 +101,7 @@ fn files(path: &Path, only_failed: bool) -> Result<FoundFiles, JobError> {
     }
     if names.is_empty() {
         let holds_none =
-            || JobError::input(format!("{shown} holds no results: it is not an output directory of headgate"));
+            || JobError::input(format!("{shown} contains no results: it is not an output directory of headgate"));
         return Err(if path.join(OWN_DIRECTORY).is_dir() { nothing_yet() } else { holds_none() });
     }
     names.retain(|name| !only_failed || name.kind == PartKind::Failed);

@@ -21,7 +21,7 @@ use headgate_table::source::first_that_holds;
 use crate::engine::machine;
 use crate::job::retry::RetryOptions;
 
-const CONTROL: &str = "holds a control character";
+const CONTROL: &str = "contains a control character";
 
 pub(crate) fn check(options: &JobOptions) -> Result<(), JobError> {
     refuse(mistakes(options))
@@ -118,7 +118,11 @@ impl Mistakes {
             self.add_if(input.is_empty(), OptionName::Input, "must not have an empty path");
             let what = if input == "-" { input } else { "a URL" };
             let is_alone = (input == "-" || input.contains("://")) && !source.more_inputs.is_empty();
-            self.add_if(is_alone, OptionName::Input, format!("{what} can't be combined with others: only files can"));
+            self.add_if(
+                is_alone,
+                OptionName::Input,
+                format!("{what} can't be combined with other inputs: only files can"),
+            );
         }
     }
 
@@ -135,7 +139,7 @@ impl Mistakes {
             (OptionName::IfModifiedSinceColumn, source.if_modified_since_column.as_ref()),
             (OptionName::ChecksumColumn, source.checksum_column.as_ref()),
             (OptionName::CostColumn, source.cost_column.as_ref()),
-            (OptionName::CostFrom, selection.cost_from.as_ref()),
+            (OptionName::CostFromResponse, selection.cost_from_response.as_ref()),
         ];
         for (option, column) in columns {
             self.add_if(column.is_some_and(String::is_empty), option, "is empty: name a column of the input");
@@ -144,7 +148,7 @@ impl Mistakes {
             (OptionName::Url, source.url.as_slice()),
             (OptionName::SaveTo, source.save_to.as_slice()),
             (OptionName::Interface, request.interface.as_slice()),
-            (OptionName::Select, &selection.select),
+            (OptionName::Extract, &selection.extract),
             (OptionName::DataUrlencode, &source.templates.data_urlencode),
             (OptionName::Form, &source.templates.form),
         ];
@@ -219,24 +223,24 @@ impl Mistakes {
             Ok(_) => return,
             Err(mistakes) => return self.all.extend(mistakes),
         }
-        let ResponseOptions { no_body, raw, .. } = options.request.response;
+        let ResponseOptions { no_body, decode, .. } = options.request.response;
         let save_to = options.source.save_to.is_some();
         for (is_set, option, why) in [
             (no_body, OptionName::NoBody.set(true), "are not read"),
-            (raw, OptionName::Raw.set(true), "are not decoded"),
+            (!decode, OptionName::Decode.set(false), "are not decoded"),
             (save_to, OptionName::SaveTo.into(), "go into files: select values of headers alone"),
         ] {
             let message = message!("can't have values of bodies with ", option, ", as bodies {why}");
-            self.add_if(is_set, OptionName::Select, message);
+            self.add_if(is_set, OptionName::Extract, message);
         }
     }
 
     fn check_request(&mut self, request: &RequestOptions) {
         self.check_headers(request);
         self.check_network(request);
-        self.add_error(OptionName::MaxBodyBytes, number(OptionName::MaxBodyBytes, request.max_body_bytes));
+        self.add_error(OptionName::MaxBodySize, number(OptionName::MaxBodySize, request.max_body_size));
         for (option, timeout) in
-            [(OptionName::TimeoutS, request.timeout), (OptionName::ConnectTimeoutS, request.connect_timeout)]
+            [(OptionName::Timeout, request.timeout), (OptionName::ConnectTimeout, request.connect_timeout)]
         {
             self.add_error(option, seconds(option, timeout.as_secs_f64()));
         }
@@ -274,7 +278,7 @@ impl Mistakes {
         let follows_none = request.response.redirects == RedirectPolicy::None;
         let no_effect = message!("has no effect with ", OptionName::Redirects.set("none"));
         self.add_if(follows_none && request.response.keep_redirects, OptionName::KeepRedirects, no_effect.clone());
-        self.add_if(follows_none && request.response.cookies, OptionName::Cookies, no_effect);
+        self.add_if(follows_none && request.response.redirect_cookies, OptionName::RedirectCookies, no_effect);
     }
 
     fn check_headers(&mut self, request: &RequestOptions) {
@@ -349,7 +353,7 @@ impl Mistakes {
         );
         self.add_if(one_key, OptionName::IdempotencyKey, message);
         self.add_error(OptionName::Concurrency, number(OptionName::Concurrency, run.concurrency as u64));
-        self.add_error(OptionName::Window, number(OptionName::Window, run.window));
+        self.add_error(OptionName::ReadAhead, number(OptionName::ReadAhead, run.read_ahead));
     }
 }
 
@@ -387,12 +391,12 @@ fn headers_of_columns(source: &SourceOptions) -> impl Iterator<Item = (&'static 
 
 /// Returns a note if the requests in flight alone would fill the window.
 pub(crate) fn note_window(run: &RunOptions) -> Option<Message> {
-    let RunOptions { window, concurrency, .. } = run;
-    (*window < *concurrency as u64).then(|| {
+    let RunOptions { read_ahead, concurrency, .. } = run;
+    (*read_ahead < *concurrency as u64).then(|| {
         message!(
             "with ",
-            OptionName::Window.set(*window),
-            " no more than {window} of {concurrency} requests can be in flight"
+            OptionName::ReadAhead.set(*read_ahead),
+            " no more than {read_ahead} of {concurrency} requests can be in flight"
         )
     })
 }
@@ -416,7 +420,7 @@ pub(crate) fn check_ports(options: &JobOptions, concurrency: usize) -> Result<Op
             Ok(None)
         }
         _ if concurrency as u64 > ports => Ok(Some(message!(
-            "if all rows go to one address, {ports} connections fit, not {concurrency}: that many local ports there are"
+            "if all rows go to one address, {ports} connections fit, not {concurrency}: this machine has no more local ports"
         ))),
         _ => Ok(None),
     }
@@ -438,13 +442,13 @@ mod tests {
         options.request.headers = vec![("authorization".into(), "a".into())];
         options.request.bearer = Some("b".into());
         options.request.response.no_body = true;
-        options.request.response.raw = true;
-        options.selection.select = vec!["a=$.a".into()];
+        options.request.response.decode = false;
+        options.selection.extract = vec!["a=$.a".into()];
         let expected = "bearer and headers both set authorization: leave one of them out; \
              network can't be public behind a proxy, which alone knows the addresses that it connects to: leave proxy out, \
              or leave the addresses to the proxy with trust_proxy=true; \
-             select can't have values of bodies with no_body=true, as bodies are not read; \
-             select can't have values of bodies with raw=true, as bodies are not decoded";
+             extract can't have values of bodies with no_body=true, as bodies are not read; \
+             extract can't have values of bodies with decode=false, as bodies are not decoded";
         assert_eq!(expected.replace("authorization", "Authorization"), error_of(&options));
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use headgate_core::error::JobError;
-use headgate_core::limits::StopWhenFailed;
+use headgate_core::limits::MaxFailures;
 use headgate_core::options::{EngineOptions, JobOptions, RequestOptions, RunOptions, SelectionOptions};
 use headgate_table::columns::result::ResultColumns;
 
@@ -60,8 +60,7 @@ impl FedRuns {
     pub(crate) fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
         check(options)?;
         // The caller learns of each failure, and one call must not end the run of another.
-        let run =
-            RunOptions { stop_when_failed: StopWhenFailed::Never, named_options: Vec::new(), ..options.run.clone() };
+        let run = RunOptions { max_failures: MaxFailures::Never, named_options: Vec::new(), ..options.run.clone() };
         let JobOptions { selection, request, engine, source, .. } = options;
         let named_address = named_address(source).or(request.named_address);
         let request = &RequestOptions { named_address, ..request.clone() };
@@ -69,7 +68,7 @@ impl FedRuns {
             run,
             request: request.clone(),
             // Each call omits columns by itself.
-            selection: SelectionOptions { omit: Vec::new(), ..selection.clone() },
+            selection: SelectionOptions { drop: Vec::new(), ..selection.clone() },
             keeps_bodies: columns.has("body"),
             engine: engine.clone(),
         };

@@ -35,7 +35,7 @@ pub struct Run {
     pub(super) grace: Duration,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
-    /// Set once the reader of the output has gone.
+    /// Set once the reader of the output has closed the stream.
     pub(super) reader_gone: Arc<OnceLock<()>>,
     /// The time at which the run was aborted.
     pub(super) aborted: OnceLock<Instant>,
@@ -184,7 +184,7 @@ impl Run {
         let stopping = self.scheduler().is_some_and(SharedScheduler::is_stopped);
         let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
         if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
-            snapshot.bound_by = merging(merged, parts);
+            snapshot.bottleneck = merging(merged, parts);
         }
         snapshot
     }

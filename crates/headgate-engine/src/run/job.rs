@@ -84,7 +84,9 @@ impl Run {
 pub(crate) fn completed(options: &JobOptions) -> Result<JobOptions, JobError> {
     let mut options = user_in_input::extract_user(options)?.into_owned();
     let stored = match &options.sink.output {
-        Output::Directory(path) if options.sink.format != Format::None && !options.sink.fresh => credentials_for(path),
+        Output::Directory(path) if options.sink.format != Format::None && !options.sink.overwrites() => {
+            credentials_for(path)
+        }
         _ => Vec::new(),
     };
     credential_scope::complete(&mut options, &stored)?;
@@ -109,7 +111,7 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
     let PreparedJob { source, size, columns, done, output } = job;
     let stored_settings = match output.storage() {
         Some(storage) if output.may_be_set() => {
-            StoredSettings::read(ControlFiles::new(storage.clone()), &options.run, options.sink.fresh)?
+            StoredSettings::read(ControlFiles::new(storage.clone()), &options.run, options.sink.overwrites())?
         }
         _ => StoredSettings::default(),
     };
@@ -122,8 +124,8 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
     // A run needs no more connections than it has rows.
     let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
-    let room = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
-    let notes = [check_ports(options, room.in_flight().connections)?, note_window(&options.run)];
+    let capacity = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
+    let notes = [check_ports(options, capacity.in_flight().connections)?, note_window(&options.run)];
     let set_notes = stored_settings.notes.clone();
     let launch = Launch {
         rows: source.into(),
@@ -138,7 +140,7 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
             Output::Stdout => "-".into(),
             Output::Nowhere => String::new(),
         },
-        tick: options.sink.commit_every.map_or(SINK_TICK, |every| every.clamp(SHORTEST_TICK, SINK_TICK)),
+        tick: options.sink.commit_interval.map_or(SINK_TICK, |every| every.clamp(SHORTEST_TICK, SINK_TICK)),
         request: options.request.clone(),
         run: options.run.clone(),
         named,
@@ -151,5 +153,5 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),
     };
-    launch.begin(engine, room, |window| output.begin(options, window))
+    launch.begin(engine, capacity, |window| output.begin(options, window))
 }

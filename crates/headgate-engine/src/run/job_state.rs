@@ -22,7 +22,7 @@ impl JobState {
             rows: commit.range.end.or(input_rows),
             done: commit.done,
             rows_before: self.rows_before,
-            answered: commit.totals.answered,
+            succeeded: commit.totals.succeeded,
             failed: commit.totals.failed,
             errors: commit.totals.errors.clone(),
             finished: commit.finished,

@@ -32,7 +32,7 @@ use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
-use crate::engine::{Engine, Room, Work, machine};
+use crate::engine::{Capacity, Engine, Work, machine};
 use crate::job::DoneRows;
 use crate::queue::rows::{Deferring, RowFeeder, row_queue};
 use crate::queue::window::Window;
@@ -117,7 +117,7 @@ impl Launch {
     fn deferring(&self, failure: &Arc<FirstFailure>) -> Option<Deferring> {
         let RowsFrom::Source(source) = &self.rows else { return None };
         source.reopener().map(|reopener| {
-            reread_thread::deferring(reopener, self.run.window, Weighing::new(&self.run.limits), failure.clone())
+            reread_thread::deferring(reopener, self.run.read_ahead, Weighing::new(&self.run.limits), failure.clone())
         })
     }
 
@@ -131,11 +131,11 @@ impl Launch {
     pub(super) fn begin(
         mut self,
         engine: &Engine,
-        room: Room,
+        capacity: Capacity,
         begin: impl FnOnce(&Arc<Window>) -> Result<StartedOutput, JobError>,
     ) -> Result<Run, JobError> {
         let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
-        let (in_flight, failure) = (room.in_flight(), Arc::<FirstFailure>::default());
+        let (in_flight, failure) = (capacity.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.deferring(&failure));
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
         let input_rows = Arc::<OnceLock<u64>>::default();
@@ -151,7 +151,8 @@ impl Launch {
             StartedOutput::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
-                let live = LiveRun::shared(self.named, self.stored_settings, (engine.clone(), room), notes.clone())?;
+                let live =
+                    LiveRun::shared(self.named, self.stored_settings, (engine.clone(), capacity), notes.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
                 let is_resumable = state.as_ref().is_some_and(|state| state.resumable);
@@ -181,16 +182,16 @@ impl Launch {
                     scheduler: scheduler.clone(),
                     fail_on: self.request.fail_on.clone(),
                     responders,
-                    robots: self.request.response.robots.then(|| RobotsTable::new(defaults.user_agent())),
+                    robots: self.request.response.obey_robots.then(|| RobotsTable::new(defaults.user_agent())),
                     last_unreached: Mutex::default(),
-                    failure_limit: SharedFailureLimit::new(self.run.stop_when_failed, stopped_by.clone()),
+                    failure_limit: SharedFailureLimit::new(self.run.max_failures, stopped_by.clone()),
                 };
                 let assigned = engine.assign(Work {
                     shared: Arc::new(shared),
                     transports,
                     defaults,
                     in_flight,
-                    limit_by: self.run.limits.limit_by,
+                    host_by: self.run.limits.host_by,
                 })?;
                 match self.rows {
                     RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),
@@ -227,7 +228,7 @@ impl Launch {
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
         Ok(Run {
-            grace: self.run.grace,
+            grace: self.run.shutdown_timeout,
             failure,
             done,
             reader_gone,

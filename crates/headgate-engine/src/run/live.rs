@@ -11,7 +11,7 @@ use headgate_core::options::RunOptions;
 use headgate_core::target::host_key;
 use tokio::sync::watch;
 
-use crate::engine::{Engine, Room};
+use crate::engine::{Capacity, Engine};
 use crate::job::control::{Control, ControlError, ControlFiles, ControlVersion, SettingsChange};
 
 /// The minimum interval between two reads of the directory: a little less than that of the sink's ticks.
@@ -96,7 +96,7 @@ struct LiveRunState {
     stamp: Option<ControlVersion>,
     next_poll: Instant,
     /// The run's reservation at the engine, until it has ended.
-    reservation: Option<(Engine, Room)>,
+    reservation: Option<(Engine, Capacity)>,
 }
 
 impl LiveRun {
@@ -107,7 +107,7 @@ impl LiveRun {
     pub(super) fn shared(
         base: Live,
         stored: StoredSettings,
-        reservation: (Engine, Room),
+        reservation: (Engine, Capacity),
         notes: Arc<Mutex<Vec<Message>>>,
     ) -> Result<Arc<Self>, JobError> {
         let StoredSettings { files, control, .. } = stored;
@@ -143,7 +143,7 @@ impl LiveRun {
             Err(error) => {
                 // The sink thread may have applied the file without this change.
                 self.apply_change(change)?;
-                return Err(JobError::output(format!("it holds for this run alone: {}", cause(&error))));
+                return Err(JobError::output(format!("the settings hold for this run only: {}", cause(&error))));
             }
         };
         let mut state = self.lock();
@@ -211,10 +211,10 @@ impl LiveRun {
 
     fn apply(&self, state: &mut LiveRunState, control: Control) -> Result<(), JobError> {
         let live = with_control(&self.base, &control)?;
-        if let Some((engine, room)) = &mut state.reservation
+        if let Some((engine, capacity)) = &mut state.reservation
             && live.concurrency != self.now.borrow().concurrency
         {
-            room.resize(live.concurrency, engine)?;
+            capacity.resize(live.concurrency, engine)?;
         }
         state.control = control;
         self.now.send_if_modified(|now| {

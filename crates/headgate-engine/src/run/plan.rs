@@ -87,7 +87,7 @@ impl PreparedJob {
             }
             Some(source)
         } else if let Some(then) = job.earlier_input() {
-            let beyond = if options.sink.allow_grown { Beyond::Grown } else { Beyond::Same };
+            let beyond = if options.sink.allow_append { Beyond::Grown } else { Beyond::Same };
             let comparison = Comparison { options: options.source.clone(), then: then.clone(), beyond };
             source.check_first(comparison.into_check());
             Some(source)
@@ -117,7 +117,7 @@ impl PreparedJob {
 fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
     let mut options = options.clone();
     options.source.boundary_salt = BoundarySalt::default();
-    if !options.sink.fresh {
+    if !options.sink.overwrites() {
         options.source.kept_columns = kept_columns(path);
     }
     options.source = source::kept_columns::decided(&options.source)?.into_owned();
@@ -171,7 +171,7 @@ impl PreparedOutput {
     /// Returns the window of the source. It is unlimited if the output does not store which rows are done.
     pub(super) fn window(&self, options: &JobOptions) -> Window {
         match self {
-            Self::Durable(job) => Window::new(options.run.window, job.done_rows().watermark()),
+            Self::Durable(job) => Window::new(options.run.read_ahead, job.done_rows().watermark()),
             Self::Streamed(_) | Self::Retry(_) => Window::new(u64::MAX, 0),
         }
     }

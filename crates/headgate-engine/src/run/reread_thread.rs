@@ -99,7 +99,7 @@ impl RereadInput {
 fn missing(name: &str, row: u64) -> JobError {
     JobError::input(message!(
         "{name}: row {row} is no longer there: the file was changed while it was read; restore the file to resume, or start over with ",
-        OptionName::Fresh.set(true)
+        OptionName::IfExists.set("overwrite")
     ))
 }
 

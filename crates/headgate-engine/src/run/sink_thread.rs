@@ -77,7 +77,7 @@ pub(super) struct SinkThread {
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
-    /// Set once the reader of the sink's output has gone.
+    /// Set once the reader of the sink's output has closed the stream.
     pub(super) reader_gone: Arc<OnceLock<()>>,
     pub(super) live: Arc<LiveRun>,
     /// The state in the job's directory, if this is a run of a job.

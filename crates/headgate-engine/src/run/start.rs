@@ -91,7 +91,7 @@ struct Endpoints {
 impl Endpoints {
     fn begin(self, engine: &Engine, request: RequestOptions, run: RunOptions) -> Result<Run, JobError> {
         check_requests(&request, &run)?;
-        let room = engine.reserve(run.concurrency, &request, false)?;
+        let capacity = engine.reserve(run.concurrency, &request, false)?;
         let named = Live::new(&run);
         let Self { size, columns, rows, window, sink } = self;
         let launch = Launch {
@@ -113,7 +113,7 @@ impl Endpoints {
             own_engine: false,
             notes: Vec::new(),
         };
-        launch.begin(engine, room, |_| Ok(StartedOutput::Running { sink, state: None }))
+        launch.begin(engine, capacity, |_| Ok(StartedOutput::Running { sink, state: None }))
     }
 }
 

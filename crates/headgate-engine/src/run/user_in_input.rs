@@ -32,7 +32,7 @@ pub(crate) fn extract_user(options: &JobOptions) -> Result<Cow<'_, JobOptions>, 
         return Err(JobError::usage(message!(
             "the URL has a user and password, and ",
             other,
-            " says what Authorization is: leave one of them out"
+            " sets Authorization, too: leave one of them out"
         )));
     }
     let mut options = options.clone();
@@ -100,7 +100,7 @@ mod tests {
         let request = RequestOptions { bearer: Some("secret".into()), ..RequestOptions::default() };
         let twice = JobOptions { request, ..options("http://me:secret@host/") };
         assert_eq!(
-            "the URL has a user and password, and bearer says what Authorization is: leave one of them out",
+            "the URL has a user and password, and bearer sets Authorization, too: leave one of them out",
             extract_user(&twice).expect_err("twice").to_string()
         );
     }

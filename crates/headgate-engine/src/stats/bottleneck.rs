@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-pub use crate::stats::bound_kind::BoundKind;
+pub use crate::stats::bottleneck_kind::BottleneckKind;
 use crate::stats::lanes::{LaneTime, Wait};
 use crate::stats::throttled::ThrottledStretch;
 use headgate_core::grouped::grouped;
@@ -33,13 +33,13 @@ const MOST: f64 = 0.5;
 const FEW: f64 = 0.5;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BoundBy {
-    pub kind: BoundKind,
+pub struct Bottleneck {
+    pub kind: BottleneckKind,
     /// One line for the user.
     pub text: Message,
 }
 
-/// How the window limited the input.
+/// How the limit of rows read ahead limited the input.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WindowStretch {
     /// Its size, in rows.
@@ -96,87 +96,92 @@ impl Stretch {
 }
 
 /// Returns the bottleneck of a stretch of time.
-pub(crate) fn bound_by(stretch: &Stretch) -> BoundBy {
+pub(crate) fn bottleneck_of(stretch: &Stretch) -> Bottleneck {
     let wall = stretch.wall.as_secs_f64();
     let busy = stretch.busy.as_secs_f64() / (wall * stretch.workers as f64).max(1e-9);
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
-        let throttled = stretch.throttled.bound_by(stretch.wall, LIMITING);
-        throttled.unwrap_or_else(|| (BoundKind::Nothing, "nothing yet: no request has been sent".into()))
+        let throttled = stretch.throttled.bottleneck(stretch.wall, LIMITING);
+        throttled
+            .unwrap_or_else(|| (BottleneckKind::Nothing, "bottleneck: nothing yet. No request has been sent".into()))
     } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Dns) < LIMITING) {
-        (BoundKind::Failures, failures.into())
+        (BottleneckKind::Failures, failures.into())
     } else if waiting(Wait::Sink) >= LIMITING {
-        (BoundKind::Output, output(stretch, waiting(Wait::Sink)).into())
+        (BottleneckKind::Output, output(stretch, waiting(Wait::Sink)).into())
     } else if busy >= SATURATED {
-        connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, machine(stretch, busy)))
+        connecting(stretch, busy, None).unwrap_or_else(|| (BottleneckKind::Machine, machine(stretch, busy)))
     } else if waiting(Wait::Decoder) >= LIMITING {
         // Before memory: bodies in this queue have their memory already, and more memory would only lengthen the queue.
-        (BoundKind::Decoding, decoding(stretch, waiting(Wait::Decoder)).into())
+        (BottleneckKind::Decoding, decoding(stretch, waiting(Wait::Decoder)).into())
     } else if waiting(Wait::Memory) >= LIMITING {
         let share = percent(waiting(Wait::Memory));
-        let text = "bound by memory for responses: requests wait for it";
-        (BoundKind::Memory, message!("{text} {share} of the time; allow more (", OptionName::MaxMemoryBytes, ")"))
+        let text = "bottleneck: memory. Requests wait";
+        (
+            BottleneckKind::Memory,
+            message!("{text} {share} of the time for memory for responses; raise ", OptionName::MaxMemory),
+        )
     } else if waiting(Wait::Dns) >= LIMITING {
-        (BoundKind::Dns, dns(waiting(Wait::Dns)))
+        (BottleneckKind::Dns, dns(waiting(Wait::Dns)))
     } else if waiting(Wait::Stream) >= LIMITING {
-        (BoundKind::Streams, streams(waiting(Wait::Stream)))
+        (BottleneckKind::Streams, streams(waiting(Wait::Stream)))
     } else if waiting(Wait::Files) >= LIMITING {
         let share = percent(waiting(Wait::Files));
-        let text = format!("bound by files to be sent: requests wait {share} of the time for them to be read");
-        (BoundKind::Files, text.into())
-    } else if let Some(throttled) = stretch.throttled.bound_by(stretch.wall, LIMITING) {
+        let text =
+            format!("bottleneck: files. Requests wait {share} of the time until the files that they send are read");
+        (BottleneckKind::Files, text.into())
+    } else if let Some(throttled) = stretch.throttled.bottleneck(stretch.wall, LIMITING) {
         throttled
     } else if let Some(input) = input(stretch) {
-        window(stretch).map_or((BoundKind::Input, input.into()), |window| (BoundKind::Window, window))
+        read_ahead(stretch).map_or((BottleneckKind::Input, input.into()), |text| (BottleneckKind::ReadAhead, text))
     } else if let Some(cores) = stretch.cores_busy.filter(|cores| *cores >= CORES_SATURATED && busy >= CONTENDING) {
-        connecting(stretch, busy, None).unwrap_or_else(|| (BoundKind::Machine, shared_machine(cores, busy).into()))
+        connecting(stretch, busy, None).unwrap_or_else(|| (BottleneckKind::Machine, shared_machine(cores, busy).into()))
     } else if let Some(connecting) = Some(waiting(Wait::Connection))
         .filter(|share| *share >= LIMITING)
         .and_then(|share| connecting(stretch, busy, Some(share)))
     {
         connecting
     } else {
-        (BoundKind::Concurrency, concurrency(stretch))
+        (BottleneckKind::Concurrency, concurrency(stretch))
     };
-    BoundBy { kind, text }
+    Bottleneck { kind, text }
 }
 
-/// Returns the line for the time after the last row, in which parts are merged.
-pub(crate) fn merging(merged: u64, parts: u64) -> BoundBy {
+/// Returns the sentence for the time after the last row, in which part files are merged.
+pub(crate) fn merging(merged: u64, parts: u64) -> Bottleneck {
     let (merged, parts) = (grouped(merged), grouped(parts));
-    let text = format!("bound by the disk: all rows are done, small files are being merged: {merged} of {parts}");
-    BoundBy { kind: BoundKind::Output, text: text.into() }
+    let text =
+        format!("bottleneck: disk. All rows are done, and small part files are being merged: {merged} of {parts}");
+    Bottleneck { kind: BottleneckKind::Output, text: text.into() }
 }
 
 fn output(stretch: &Stretch, share: f64) -> String {
-    let what = if stretch.output_is_pipe { "the reader of the output" } else { "the disk" };
-    format!("bound by {what}: results wait to be written {} of the time", percent(share))
+    let what = if stretch.output_is_pipe { "reader of the output" } else { "disk" };
+    format!("bottleneck: {what}. Results wait {} of the time to be written", percent(share))
 }
 
 fn failures(stretch: &Stretch) -> Option<String> {
     let share = stretch.failed as f64 / stretch.rows.max(1) as f64;
     let with = stretch.failed_with.as_ref().filter(|_| share >= MOST)?;
-    Some(format!("bound by failures: {} of the rows fail, most of them with {with}", percent(share)))
+    Some(format!("bottleneck: failures. {} of the rows fail, most of them with {with}", percent(share)))
 }
 
 fn decoding(stretch: &Stretch, share: f64) -> String {
     let (share, cores) = (percent(share), stretch.cores);
-    format!("bound by decoding: large bodies wait {share} of the time for one of {cores} cores to decode them")
+    format!("bottleneck: decoding. Large bodies wait {share} of the time for one of {cores} cores to decode them")
 }
 
 fn dns(share: f64) -> Message {
     let share = percent(share);
     message!(
-        "bound by name look-ups: requests wait for them {share} of the time; ask a name server that answers sooner (",
-        OptionName::Dns,
-        ")"
+        "bottleneck: DNS. Requests wait {share} of the time for look-ups; choose a faster DNS server with ",
+        OptionName::DnsServer
     )
 }
 
 fn streams(share: f64) -> Message {
     let share = percent(share);
     message!(
-        "bound by HTTP/2 streams: requests wait for a connection with room {share} of the time; raise ",
+        "bottleneck: HTTP/2 streams. Requests wait {share} of the time for a free stream; raise ",
         OptionName::Http2Streams,
         " if servers allow more, or lower ",
         OptionName::Concurrency
@@ -185,34 +190,34 @@ fn streams(share: f64) -> Message {
 
 fn machine(stretch: &Stretch, busy: f64) -> Message {
     let Stretch { workers, cores, .. } = stretch;
-    let mut text = Message::from(format!("bound by this machine: workers {} busy", percent(busy)));
+    let mut text = Message::from(format!("bottleneck: this machine. Its workers are {} busy", percent(busy)));
     if workers < cores {
         text.push(message!("; raise ", OptionName::Threads, " ({workers} of {cores} cores in use)"));
     }
     text
 }
 
-/// Returns the line if connecting takes the time of the workers, or the share `waiting` of the lanes' time.
-fn connecting(stretch: &Stretch, busy: f64, waiting: Option<f64>) -> Option<(BoundKind, Message)> {
+/// Returns the sentence if connecting takes the time of the workers, or the share `waiting` of the lanes' time.
+fn connecting(stretch: &Stretch, busy: f64, waiting: Option<f64>) -> Option<(BottleneckKind, Message)> {
     let share = stretch.connections as f64 / stretch.attempts.max(1) as f64;
     if share < MOSTLY_CONNECTING {
         return None;
     }
     let mut text =
-        Message::from(format!("bound by connecting: {} of requests needed a new connection", percent(share)));
+        Message::from(format!("bottleneck: connecting. {} of requests needed a new connection", percent(share)));
     if let Some(waiting) = waiting {
         let share = percent(waiting);
         text.push(message!(", which takes {share} of their time; raise ", OptionName::Concurrency));
     } else {
         let busy = percent(busy);
-        text.push(message!(", workers {busy} busy; ", OptionName::MaxIdleConnections, " bounds how many are kept"));
+        text.push(message!(", and workers are {busy} busy; raise ", OptionName::MaxIdleConnections, " if hosts recur"));
     }
-    Some((BoundKind::Connecting, text))
+    Some((BottleneckKind::Connecting, text))
 }
 
 fn shared_machine(cores: f64, busy: f64) -> String {
     format!(
-        "bound by this machine: its cores are {} busy, headgate's workers {} of the time",
+        "bottleneck: this machine. Its cores are {} busy, headgate's workers {} of the time",
         percent(cores),
         percent(busy)
     )
@@ -222,34 +227,34 @@ fn shared_machine(cores: f64, busy: f64) -> String {
 fn input(stretch: &Stretch) -> Option<String> {
     let share = stretch.share(stretch.lane_time.waiting(Wait::Input));
     if share >= LIMITING {
-        let what = if stretch.input_is_pipe { "the writer of the input" } else { "the input" };
-        return Some(format!("bound by {what}: {} of the time there was no row to start", percent(share)));
+        let what = if stretch.input_is_pipe { "writer of the input" } else { "input" };
+        return Some(format!("bottleneck: {what}. No row was ready {} of the time", percent(share)));
     }
     if let Some(rows) = stretch.rows_known.filter(|rows| *rows <= stretch.concurrency as u64) {
         return Some(match rows {
-            1 => "bound by the input: it has one row".to_owned(),
-            _ => format!("bound by the input: its {} rows are all in flight at once", grouped(rows)),
+            1 => "bottleneck: input. It has one row".to_owned(),
+            _ => format!("bottleneck: input. Its {} rows are all in flight at once", grouped(rows)),
         });
     }
     (in_flight(stretch) < FEW * stretch.concurrency as f64).then(|| few_rows(stretch))
 }
 
-/// Returns the line of the window, if the source waits for it.
-fn window(stretch: &Stretch) -> Option<Message> {
+/// Returns the sentence on the limit of rows read ahead, if the source waits for it.
+fn read_ahead(stretch: &Stretch) -> Option<Message> {
     let WindowStretch { rows, full, blocking_row } = &stretch.window;
     let size = grouped(*rows);
     if let Some(BlockingRow { row, host }) = blocking_row {
         let row = grouped(*row);
         return Some(match host {
             Some(host) => message!(
-                "bound by row {row} ({host}): until it ends, no more than the window of {size} rows is read; raise ",
-                OptionName::Window,
+                "bottleneck: row {row} ({host}). Until it finishes, at most {size} rows are read ahead; raise ",
+                OptionName::ReadAhead,
                 " or lower ",
-                OptionName::TimeoutS
+                OptionName::Timeout
             ),
             None => message!(
-                "bound by row {row}: until it is done, no more than the window of {size} rows is read; raise ",
-                OptionName::Window
+                "bottleneck: row {row}. Until it is written, at most {size} rows are read ahead; raise ",
+                OptionName::ReadAhead
             ),
         });
     }
@@ -257,17 +262,17 @@ fn window(stretch: &Stretch) -> Option<Message> {
     (share >= LIMITING).then(|| {
         let share = percent(share);
         message!(
-            "bound by the window: {share} of the time {size} rows waited for the oldest; raise ",
-            OptionName::Window,
+            "bottleneck: read-ahead. {share} of the time {size} rows waited for the oldest unfinished one; raise ",
+            OptionName::ReadAhead,
             " or lower ",
-            OptionName::TimeoutS
+            OptionName::Timeout
         )
     })
 }
 
 fn few_rows(stretch: &Stretch) -> String {
     let (mean, allowed) = (whole(in_flight(stretch).ceil()), grouped(stretch.concurrency as u64));
-    format!("bound by the input: it supplied rows for only {mean} of the {allowed} requests allowed in flight")
+    format!("bottleneck: input. It supplied rows for only {mean} of the {allowed} requests that may be in flight")
 }
 
 /// Returns the mean number of attempts in flight.
@@ -277,14 +282,18 @@ fn in_flight(stretch: &Stretch) -> f64 {
 
 fn concurrency(stretch: &Stretch) -> Message {
     if stretch.attempts == 0 {
-        return format!("bound by concurrency: {} in flight, none has ended yet", whole(in_flight(stretch))).into();
+        return format!(
+            "bottleneck: concurrency. {} requests are in flight, and none has finished yet",
+            whole(in_flight(stretch))
+        )
+        .into();
     }
     let mean_s = stretch.attempt_time.as_secs_f64() / stretch.attempts as f64;
     let allowed = grouped(stretch.concurrency as u64);
     let ceiling = whole(stretch.concurrency as f64 / mean_s.max(1e-9));
     let mean = duration(mean_s);
     message!(
-        "bound by concurrency: {allowed} in flight at a mean of {mean} allow {ceiling} requests/s; raise ",
+        "bottleneck: concurrency. {allowed} requests in flight at a mean of {mean} allow {ceiling} requests/s; raise ",
         OptionName::Concurrency
     )
 }

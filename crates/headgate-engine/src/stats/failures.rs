@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn timed_out(ordinal: u64, status: u16) -> Outcome {
-        let failure = Failure::new(ErrorKind::Timeout, "too late").with_option(OptionName::TimeoutS);
+        let failure = Failure::new(ErrorKind::Timeout, "too late").with_option(OptionName::Timeout);
         Outcome { failure: Some(failure), ..responded(ordinal, status) }
     }
 
@@ -152,7 +152,7 @@ mod tests {
             ("status:429", 7, "the server responded with 429 Too Many Requests", None),
             ("status:503", 3, "the server responded with 503 Service Unavailable", None),
             ("status:599", 6, "the server responded with 599", None),
-            ("timeout", 4, "too late", Some(OptionName::TimeoutS)),
+            ("timeout", 4, "too late", Some(OptionName::Timeout)),
         ];
         let example = |row, message: &str, option| {
             let (url, message) = ("http://127.0.0.1/".into(), message.into());

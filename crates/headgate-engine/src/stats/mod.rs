@@ -1,7 +1,7 @@
 //! What a job does, in figures of constant size: counters and histograms, never a list of latencies.
 
 pub(crate) mod bottleneck;
-pub(crate) mod bound_kind;
+pub(crate) mod bottleneck_kind;
 pub(crate) mod failures;
 pub(crate) mod lanes;
 pub(crate) mod monitor;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::schedule::scheduler::SchedulerFigures;
-use headgate_core::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
+use headgate_core::schedule::throttled::{HostFigures, ThrottledBy, ThrottledTime};
 use headgate_core::source_size::SourceSize;
 
 use crate::queue::window::Window;
-use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bound_by};
-use crate::stats::bound_kind::BoundKind;
+use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bottleneck_of};
+use crate::stats::bottleneck_kind::BottleneckKind;
 use crate::stats::lanes::LaneTime;
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
@@ -56,7 +56,7 @@ struct CounterSample {
     at: Instant,
     rows: u64,
     failed: u64,
-    lost: LostTime,
+    throttled: ThrottledTime,
     attempts: u64,
     connections: u64,
     attempt_time: Duration,
@@ -107,9 +107,9 @@ impl Monitor {
         let rows = figures.rows();
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
-        let bound_by = bound_by(&self.stretch(&recent, &sample, &figures));
+        let bottleneck = bottleneck_of(&self.stretch(&recent, &sample, &figures));
         // Neither a run that stops nor one that is paused does the other rows.
-        let is_going_on = !stopping && bound_by.kind != BoundKind::Paused;
+        let is_going_on = !stopping && bottleneck.kind != BottleneckKind::Paused;
         let time_left_s = progress.time_left_s().filter(|_| is_going_on);
         // Rows of one host may take longer than the others, at their rate.
         let is_longer = |time: Duration| match time_left_s {
@@ -123,7 +123,7 @@ impl Monitor {
             rows_before,
             rows_known: size.rows,
             fraction: progress.fraction(),
-            answered: figures.answered,
+            succeeded: figures.succeeded,
             failed: figures.failed,
             in_flight,
             concurrency: self.setting.concurrency as u64,
@@ -131,7 +131,7 @@ impl Monitor {
             requests_per_s_mean: per_second(rows, elapsed),
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us: figures.latency_us.value_at_quantile(0.99),
-            bytes_received: figures.bytes_received,
+            received_bytes: figures.received_bytes,
             time_left_s: slowest
                 .as_ref()
                 .and_then(|host| host.time_left)
@@ -144,7 +144,7 @@ impl Monitor {
             }),
             stopping,
             stalled_s: stalls.total.as_secs_f64(),
-            bound_by,
+            bottleneck,
         }
     }
 
@@ -156,7 +156,7 @@ impl Monitor {
         Summary {
             rows: figures.rows(),
             rows_known: self.source_size().rows,
-            answered: figures.answered,
+            succeeded: figures.succeeded,
             failed: figures.failed,
             abandoned: figures.abandoned,
             statuses: figures.statuses(),
@@ -165,15 +165,15 @@ impl Monitor {
             elapsed_s: elapsed.as_secs_f64(),
             requests_per_s: per_second(figures.rows(), elapsed),
             latency_us: Latency::from(&figures.latency_us),
-            bytes_received: figures.bytes_received,
+            received_bytes: figures.received_bytes,
             peak_rss_bytes: end.usage.peak_rss_bytes,
             cpu_s: end.usage.cpu_s - self.before.usage.cpu_s,
-            bound_by: bound_by(&self.stretch(&self.start(), &sample, &figures)),
+            bottleneck: bottleneck_of(&self.stretch(&self.start(), &sample, &figures)),
             retries: figures.retries.causes.clone(),
-            not_repeated: figures.retries.unrepeatable,
-            sent_again: figures.sent_again,
+            not_retried: figures.retries.not_retried,
+            resent: figures.resent,
             headers_skipped: figures.headers_skipped,
-            lost_s: lost_s(&sample.lost),
+            throttled_s: throttled_s(&sample.throttled),
             pauses,
             stalled_s: stalls.total.as_secs_f64(),
             stopped_by: None,
@@ -205,7 +205,8 @@ impl Monitor {
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.failed = figures.failed;
-        sample.lost = self.scheduler.as_ref().map_or_else(LostTime::default, |scheduler| scheduler.figures(now).lost);
+        sample.throttled =
+            self.scheduler.as_ref().map_or_else(ThrottledTime::default, |scheduler| scheduler.figures(now).throttled);
         sample.attempts = figures.attempted;
         sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -261,7 +262,7 @@ impl Monitor {
         let Some(scheduler) = &self.scheduler else { return ThrottledStretch::default() };
         let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = scheduler.figures(to.at);
         ThrottledStretch {
-            lost: to.lost.since(&from.lost),
+            time: to.throttled.since(&from.throttled),
             pause_left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
             host: host.or_else(|| self.throttled_host.clone()),
             waiting,
@@ -286,7 +287,7 @@ impl CounterSample {
             at,
             rows: 0,
             failed: 0,
-            lost: LostTime::default(),
+            throttled: ThrottledTime::default(),
             attempts: 0,
             connections: 0,
             attempt_time: Duration::ZERO,
@@ -298,8 +299,8 @@ impl CounterSample {
     }
 }
 
-fn lost_s(lost: &LostTime) -> BTreeMap<ThrottledBy, f64> {
-    let times = ThrottledBy::ALL.into_iter().map(|by| (by, lost.to(by).as_secs_f64()));
+fn throttled_s(throttled: &ThrottledTime) -> BTreeMap<ThrottledBy, f64> {
+    let times = ThrottledBy::ALL.into_iter().map(|by| (by, throttled.by(by).as_secs_f64()));
     times.filter(|(_, seconds)| *seconds > 0.0).collect()
 }
 

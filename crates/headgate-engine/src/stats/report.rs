@@ -9,7 +9,7 @@ use headgate_core::message::Message;
 use headgate_core::schedule::throttled::ThrottledBy;
 use serde::Serialize;
 
-use crate::stats::bottleneck::BoundBy;
+use crate::stats::bottleneck::Bottleneck;
 use crate::stats::failures::FailureExample;
 
 /// The current state of a job.
@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub rows_known: Option<u64>,
     /// The share of the input that is done, if it is known.
     pub fraction: Option<f64>,
-    pub answered: u64,
+    pub succeeded: u64,
     pub failed: u64,
     pub in_flight: u64,
     pub concurrency: u64,
@@ -34,14 +34,14 @@ pub struct Snapshot {
     pub requests_per_s_mean: f64,
     pub p50_us: u64,
     pub p99_us: u64,
-    pub bytes_received: u64,
+    pub received_bytes: u64,
     pub time_left_s: Option<f64>,
     /// The host that determines `time_left_s`, if its rows take longer than all rows.
     pub slowest_host: Option<SlowestHost>,
     pub stopping: bool,
     /// Seconds in which the process was stopped, or its machine suspended.
     pub stalled_s: f64,
-    pub bound_by: BoundBy,
+    pub bottleneck: Bottleneck,
 }
 
 /// The host whose rows take the longest.
@@ -59,7 +59,7 @@ pub struct Summary {
     pub rows: u64,
     /// The number of rows, if it is known.
     pub rows_known: Option<u64>,
-    pub answered: u64,
+    pub succeeded: u64,
     /// Rows that failed: with an error, or with a status in `fail_on`.
     pub failed: u64,
     /// Requests that were in flight when the grace period ended: they have no result, and can be retried.
@@ -72,21 +72,21 @@ pub struct Summary {
     pub elapsed_s: f64,
     pub requests_per_s: f64,
     pub latency_us: Latency,
-    pub bytes_received: u64,
+    pub received_bytes: u64,
     pub peak_rss_bytes: u64,
     pub cpu_s: f64,
-    pub bound_by: BoundBy,
+    pub bottleneck: Bottleneck,
     /// Attempts whose rows were retried, by kind of error, or by status as `status:503`.
     pub retries: BTreeMap<String, u64>,
     /// Rows that were not retried, since the server may have acted on them, and could not distinguish a second request from
     /// the first.
-    pub not_repeated: u64,
+    pub not_retried: u64,
     /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
-    pub sent_again: u64,
+    pub resent: u64,
     /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
     /// Seconds in which nothing could be started, by what throttled it.
-    pub lost_s: BTreeMap<ThrottledBy, f64>,
+    pub throttled_s: BTreeMap<ThrottledBy, f64>,
     /// How often hosts requested a pause, by host; `others` beyond the first ones.
     pub pauses: BTreeMap<Box<str>, u64>,
     /// Seconds in which the process was stopped, or its machine suspended.
@@ -111,11 +111,11 @@ pub struct Summary {
 pub struct JobFigures {
     /// The number of rows, if it is known.
     pub rows: Option<u64>,
-    /// Rows whose outcomes are written: `answered` and `failed`.
+    /// Rows whose outcomes are written: `succeeded` and `failed`.
     pub done: u64,
     /// Rows that were done before this run.
     pub rows_before: u64,
-    pub answered: u64,
+    pub succeeded: u64,
     pub failed: u64,
     /// Failed rows by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,

@@ -8,9 +8,9 @@ use headgate_core::limits::{HostConcurrency, Limits};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::schedule::scheduler::SchedulerFigures;
-use headgate_core::schedule::throttled::{HostFigures, LostTime, ThrottledBy};
+use headgate_core::schedule::throttled::{HostFigures, ThrottledBy, ThrottledTime};
 
-use crate::stats::bound_kind::BoundKind;
+use crate::stats::bottleneck_kind::BottleneckKind;
 
 /// The figures of the scheduler of a run.
 pub(crate) trait FigureSource: Debug + Send + Sync {
@@ -21,7 +21,7 @@ pub(crate) trait FigureSource: Debug + Send + Sync {
 /// The throttled rows of a stretch of time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ThrottledStretch {
-    pub lost: LostTime,
+    pub time: ThrottledTime,
     /// The host that most rows wait for.
     pub host: Option<HostFigures>,
     pub waiting: u64,
@@ -34,77 +34,80 @@ pub(crate) struct ThrottledStretch {
 }
 
 impl ThrottledStretch {
-    /// Returns the bottleneck that cost most time, with a line for the user, if it took at least this share of the time.
-    pub(crate) fn bound_by(&self, wall: Duration, at_least: f64) -> Option<(BoundKind, Message)> {
-        let (by, lost) = self.lost.most();
-        let share = lost.as_secs_f64() / wall.as_secs_f64().max(1e-9);
+    /// Returns what throttled rows for most of the time, with a sentence for the user, if it took at least this share of it.
+    pub(crate) fn bottleneck(&self, wall: Duration, at_least: f64) -> Option<(BottleneckKind, Message)> {
+        let (by, time) = self.time.most();
+        let share = time.as_secs_f64() / wall.as_secs_f64().max(1e-9);
         (share >= at_least).then(|| (kind(by), self.text(by, share)))
     }
 
     fn text(&self, by: ThrottledBy, share: f64) -> Message {
         let percent = format!("{:.0} %", (share * 100.0).clamp(0.0, 100.0));
         // The host counts only if it is throttled for the same reason.
-        let host = self.host.as_ref().filter(|host| host.throttled_by == Some(by) || by == ThrottledBy::LookAhead);
+        let host = self.host.as_ref().filter(|host| host.throttled_by == Some(by) || by == ThrottledBy::HeadOfLine);
         let name = host.map_or("a host", |host| &*host.name);
         let rows = rows(host.map_or(self.waiting, |host| host.waiting));
         match by {
             ThrottledBy::Rate => {
                 let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
-                message!("bound by the rate{rate}: it throttled rows {percent} of the time; raise ", OptionName::Rate)
+                message!("bottleneck: rate. The limit{rate} throttled rows {percent} of the time; raise ", OptionName::Rate)
             }
             ThrottledBy::Cost => {
                 let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
-                message!("bound by the limit on costs{rate}: it throttled rows {percent} of the time; raise ", OptionName::RateCost)
+                message!("bottleneck: cost rate. The limit{rate} throttled rows {percent} of the time; raise ", OptionName::CostRate)
             }
             ThrottledBy::HostRate => {
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}"));
-                message!("bound by the rate per host, {percent} of the time{waits}; raise ", OptionName::RatePerHost)
+                message!("bottleneck: rate per host. It throttled rows {percent} of the time{waits}; raise ", OptionName::RatePerHost)
             }
             ThrottledBy::HostConcurrency => {
                 let in_flight = host.map_or(0, |host| host.in_flight);
                 if self.limits.concurrency_of(name) == Some(HostConcurrency::Auto) {
                     let in_flight = grouped(in_flight.into());
-                    return format!("bound by {name}: more than {in_flight} requests at once bring no more responses, and {rows} for it").into();
+                    return format!("bottleneck: {name}. More than {in_flight} requests in flight bring no more responses, and {rows} for it").into();
                 }
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}, which has {in_flight} in flight"));
-                let is_bound_by_connections = self.limits.concurrency_of(name) != self.limits.concurrency_per_host.of(name);
-                let (what, option) = if is_bound_by_connections {
+                let is_limited_by_connections = self.limits.concurrency_of(name) != self.limits.concurrency_per_host.of(name);
+                let (what, option) = if is_limited_by_connections {
                     ("connections", OptionName::MaxConnectionsPerHost)
                 } else {
                     ("concurrency", OptionName::ConcurrencyPerHost)
                 };
-                message!("bound by the {what} per host, {percent} of the time{waits}; raise ", option)
+                message!("bottleneck: {what} per host. It throttled rows {percent} of the time{waits}; raise ", option)
             }
             ThrottledBy::Pause => {
                 let left = self.pause_left.map_or_else(String::new, |left| format!(" for another {:.0} s", left.as_secs_f64().ceil()));
-                let others = self.paused_hosts.saturating_sub(1);
-                let others = if others > 0 { format!(" (and {} other hosts)", grouped(others)) } else { String::new() };
-                format!("bound by {name}{others}: it asked for a pause{left}, and {rows} for it").into()
+                let more = match self.paused_hosts.saturating_sub(1) {
+                    0 => String::new(),
+                    1 => ", as did 1 other host".to_owned(),
+                    hosts => format!(", as did {} other hosts", grouped(hosts)),
+                };
+                format!("bottleneck: {name}. It requested a pause{left}{more}, and {rows} for it").into()
             }
-            ThrottledBy::Refusing if self.network_down.is_some() => message!(
-                "bound by {name}: no host has responded yet, and {rows}; change how long the job waits with ",
-                OptionName::NetworkDownAfterS
+            ThrottledBy::CircuitBreaker if self.network_down.is_some() => message!(
+                "bottleneck: {name}. No host has responded yet, and {rows}; set how long the job waits with ",
+                OptionName::NetworkDownAfter
             ),
-            ThrottledBy::Refusing => message!(
-                "bound by {name}: it does not respond and is probed, and {rows} for it; end the wait sooner with ",
-                OptionName::HostDownAfterS
+            ThrottledBy::CircuitBreaker => message!(
+                "bottleneck: {name}. It does not respond and is probed, and {rows} for it; end the wait sooner with ",
+                OptionName::HostDownAfter
             ),
             ThrottledBy::Network => match self.network_down {
                 Some(time) => {
                     let time = time.as_secs_f64();
-                    format!("bound by the network: no host could be reached for {time:.0} s; the run continues when one can be").into()
+                    format!("bottleneck: network. No host could be reached for {time:.0} s; the run continues when one can be").into()
                 }
-                None => format!("bound by the network: no host could be reached {percent} of the time").into(),
+                None => format!("bottleneck: network. No host could be reached {percent} of the time").into(),
             },
-            ThrottledBy::Backoff => format!("bound by retries: {rows} for the time of the next attempt").into(),
-            ThrottledBy::RetryBudget => format!("bound by retries: {rows}, so that retries are no more than 20 % of all requests").into(),
-            ThrottledBy::LookAhead => format!(
-                "bound by the input: the {} rows that were read ahead wait, most of them for {name}, and this input can't be read \
-                 again: mix its hosts, or use a file",
+            ThrottledBy::Backoff => format!("bottleneck: retry backoff. {rows} for their next attempt").into(),
+            ThrottledBy::RetryBudget => format!("bottleneck: retry budget. {rows}, so that retries are at most 20 % of all requests").into(),
+            ThrottledBy::HeadOfLine => format!(
+                "bottleneck: input. The {} rows that were read ahead wait, most of them for {name}, and this input can't be read \
+                 again; mix its hosts, or use a file",
                 grouped(self.waiting)
             )
             .into(),
-            ThrottledBy::Paused => format!("bound by a pause of the job: nothing was started {percent} of the time").into(),
+            ThrottledBy::Paused => format!("bottleneck: pause of the job. No request was started {percent} of the time").into(),
         }
     }
 }
@@ -113,18 +116,18 @@ fn rows(count: u64) -> String {
     if count == 1 { "1 row waits".into() } else { format!("{} rows wait", grouped(count)) }
 }
 
-fn kind(by: ThrottledBy) -> BoundKind {
+fn kind(by: ThrottledBy) -> BottleneckKind {
     match by {
-        ThrottledBy::Rate => BoundKind::Rate,
-        ThrottledBy::Cost => BoundKind::Cost,
-        ThrottledBy::HostRate => BoundKind::HostRate,
-        ThrottledBy::HostConcurrency => BoundKind::HostConcurrency,
-        ThrottledBy::Pause => BoundKind::Pause,
-        ThrottledBy::Refusing => BoundKind::Refusing,
-        ThrottledBy::Network => BoundKind::Network,
-        ThrottledBy::Backoff | ThrottledBy::RetryBudget => BoundKind::Retries,
-        ThrottledBy::LookAhead => BoundKind::Input,
-        ThrottledBy::Paused => BoundKind::Paused,
+        ThrottledBy::Rate => BottleneckKind::Rate,
+        ThrottledBy::Cost => BottleneckKind::Cost,
+        ThrottledBy::HostRate => BottleneckKind::HostRate,
+        ThrottledBy::HostConcurrency => BottleneckKind::HostConcurrency,
+        ThrottledBy::Pause => BottleneckKind::Pause,
+        ThrottledBy::CircuitBreaker => BottleneckKind::CircuitBreaker,
+        ThrottledBy::Network => BottleneckKind::Network,
+        ThrottledBy::Backoff | ThrottledBy::RetryBudget => BottleneckKind::Retries,
+        ThrottledBy::HeadOfLine => BottleneckKind::Input,
+        ThrottledBy::Paused => BottleneckKind::Paused,
     }
 }
 
@@ -133,27 +136,31 @@ mod tests {
     use std::num::NonZeroU32;
 
     use headgate_core::limits::PerHost;
-    use headgate_core::schedule::throttled::ThrottledTime;
+    use headgate_core::schedule::throttled::ThrottledClock;
 
     use super::*;
 
     #[test]
     fn the_option_is_named_that_sets_the_lower_limit_of_a_host() {
         let start = Instant::now();
-        let mut waits = ThrottledTime::default();
-        waits.set(Some(ThrottledBy::HostConcurrency), start);
-        let lost = waits.lost(start + Duration::from_secs(1));
+        let mut clock = ThrottledClock::default();
+        clock.set(Some(ThrottledBy::HostConcurrency), start);
+        let time = clock.time(start + Duration::from_secs(1));
         for (expected, requests, connections) in [
-            ("bound by the concurrency per host, 100 % of the time; raise concurrency_per_host", 3, 4),
-            ("bound by the connections per host, 100 % of the time; raise max_connections_per_host", 8, 4),
+            ("bottleneck: concurrency per host. It throttled rows 100 % of the time; raise concurrency_per_host", 3, 4),
+            (
+                "bottleneck: connections per host. It throttled rows 100 % of the time; raise max_connections_per_host",
+                8,
+                4,
+            ),
         ] {
             let limits = Limits {
                 concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(requests)), named: Vec::new() },
                 max_connections_per_host: NonZeroU32::new(connections),
                 ..Limits::default()
             };
-            let stretch = ThrottledStretch { lost, limits, ..ThrottledStretch::default() };
-            let (_, text) = stretch.bound_by(Duration::from_secs(1), 0.3).expect("it throttled rows");
+            let stretch = ThrottledStretch { time, limits, ..ThrottledStretch::default() };
+            let (_, text) = stretch.bottleneck(Duration::from_secs(1), 0.3).expect("it throttled rows");
             assert_eq!(expected, text.to_string());
         }
     }

@@ -22,10 +22,10 @@ const MAX_LATENCY_US: u64 = 3_600_000_000;
 /// Counters and a histogram: some 200 KB, however many rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Figures {
-    pub answered: u64,
+    pub succeeded: u64,
     pub failed: u64,
     pub abandoned: u64,
-    pub bytes_received: u64,
+    pub received_bytes: u64,
     /// The total time of all attempts that were sent, in microseconds.
     pub elapsed_us: u64,
     /// The number of attempts that were sent.
@@ -39,7 +39,7 @@ pub(crate) struct Figures {
     pub latency_us: Histogram<u64>,
     pub retries: Retries,
     /// Requests that were sent a second time within an attempt, as their connection turned out to be closed.
-    pub sent_again: u64,
+    pub resent: u64,
     /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
     pub lowercase_methods: LowercaseMethods,
@@ -59,7 +59,7 @@ pub(crate) struct Retries {
     /// By kind of error, or by status as `status:503`.
     pub causes: BTreeMap<String, u64>,
     /// Rows that the server may have acted on, and whose retry it could not distinguish from the first request.
-    pub unrepeatable: u64,
+    pub not_retried: u64,
 }
 
 impl LowercaseMethods {
@@ -75,7 +75,7 @@ impl LowercaseMethods {
         let Self { rows, example } = self;
         (*rows > 0).then(|| {
             format!(
-                "{rows} rows were requested with a method in lower case, such as {example}: servers take it for another"
+                "{rows} rows were requested with a method in lower case, such as {example}: servers treat it as another method"
             )
             .into()
         })
@@ -85,17 +85,17 @@ impl LowercaseMethods {
 impl Default for Figures {
     fn default() -> Self {
         Self {
-            answered: 0,
+            succeeded: 0,
             failed: 0,
             abandoned: 0,
-            bytes_received: 0,
+            received_bytes: 0,
             elapsed_us: 0,
             attempted: 0,
             connections: 0,
             statuses: Box::new([0; STATUS_CODES]),
             failures: Failures::default(),
             retries: Retries::default(),
-            sent_again: 0,
+            resent: 0,
             headers_skipped: 0,
             lowercase_methods: LowercaseMethods::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
@@ -105,20 +105,20 @@ impl Default for Figures {
 
 impl Figures {
     pub(crate) fn rows(&self) -> u64 {
-        self.answered + self.failed
+        self.succeeded + self.failed
     }
 
     /// Counts a row; `failed`: it failed.
     pub(crate) fn record(&mut self, outcome: OutcomeRef<'_>, failed: bool) {
         if let Some(response) = &outcome.response {
-            self.bytes_received += response.body_bytes;
+            self.received_bytes += response.received_bytes;
             self.statuses[usize::from(response.status) % STATUS_CODES] += u64::from(!failed);
         }
         if failed {
             self.failed += 1;
             self.failures.record(outcome);
         } else {
-            self.answered += 1;
+            self.succeeded += 1;
         }
         // A row that fails while it waits for its next attempt has no last attempt to measure.
         if outcome.attempts > 0 && outcome.failure.is_none_or(|failure| failure.kind != ErrorKind::HostDown) {
@@ -146,14 +146,14 @@ impl Figures {
         for (cause, count) in &other.retries.causes {
             *self.retries.causes.entry(cause.clone()).or_default() += count;
         }
-        self.retries.unrepeatable += other.retries.unrepeatable;
-        self.sent_again += other.sent_again;
+        self.retries.not_retried += other.retries.not_retried;
+        self.resent += other.resent;
         self.headers_skipped += other.headers_skipped;
         self.lowercase_methods.add(&other.lowercase_methods);
-        self.answered += other.answered;
+        self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.abandoned += other.abandoned;
-        self.bytes_received += other.bytes_received;
+        self.received_bytes += other.received_bytes;
         self.elapsed_us += other.elapsed_us;
         self.attempted += other.attempted;
         self.connections += other.connections;

@@ -18,7 +18,7 @@ use crate::storage::Recorder;
 /// Saves all bodies in one archive, which is committed when the job ends.
 fn in_one_archive(format: Format) -> Bench {
     let mut bench = Bench::archiving(format);
-    bench.options.sink.part_bytes = SinkOptions::default().part_bytes;
+    bench.options.sink.part_size = SinkOptions::default().part_size;
     bench
 }
 
@@ -62,14 +62,14 @@ fn the_name_of_a_removed_archive_is_not_reused() {
 #[test]
 fn failed_rows_are_committed_while_no_archive_is_open() {
     let bench = in_one_archive(Format::Ndjson);
-    let (failed, answered): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
+    let (failed, succeeded): (Vec<u64>, Vec<u64>) = (0..ROWS).partition(|row| bench.expected(*row).failed);
     let job = bench.open(&Recorder::new()).unwrap();
     let RunningJob { mut sink, progress, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
     let done = || progress.commit().done_rows().unwrap().rows_done();
     let _ = sink.write(bench.batch(&failed)).unwrap();
     assert_eq!(failed.len() as u64, done());
     // The archive of this body is not complete.
-    let _ = sink.write(bench.batch(&answered)).unwrap();
+    let _ = sink.write(bench.batch(&succeeded)).unwrap();
     assert_eq!(failed.len() as u64, done());
 }
 

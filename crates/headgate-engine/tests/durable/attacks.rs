@@ -103,11 +103,11 @@ fn settings_of_a_job_are_not_read_through_a_symlink_or_from_a_pipe() {
     let bench = begun(Bench::new(Format::Ndjson));
     let control = bench.out().join("_headgate/control.json");
     symlink(outside_directory(&bench).join("precious"), &control).unwrap();
-    let told = "can't read";
-    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
+    let expected = "can't read";
+    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(expected)));
     fs::remove_file(&control).unwrap();
     mkfifoat(CWD, &control, Mode::RWXU).unwrap();
-    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(told)));
+    assert!(status(&bench.out()).unwrap().note.is_some_and(|note| note.starts_with(expected)));
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_part_that_was_replaced_by_a_symlink_is_not_read() {
     fs::rename(&place, &moved).unwrap();
     symlink(&moved, &place).unwrap();
     let error = PartRows::new(parts.files, parts.schema).next().unwrap().unwrap_err();
-    assert_eq!(format!("can't read {}: a symbolic link is on the way to it", place.display()), error.to_string());
+    assert_eq!(format!("can't read {}: its path contains a symbolic link", place.display()), error.to_string());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn bodies_are_not_saved_through_a_symlink() {
         fs::create_dir(bench.out()).unwrap();
         bench.run_batches(&Recorder::new(), 0).result.unwrap();
         symlink(&victim, bench.out().join("images")).unwrap();
-        check_refused(&bench, "a symbolic link is on the way to it");
+        check_refused(&bench, "its path contains a symbolic link");
         assert_eq!(vec![victim.join("precious")], files_below(&victim));
     }
 }
@@ -215,11 +215,11 @@ fn the_output_directory_itself_may_be_a_symlink() {
 
 /// Creates a world-writable directory, as `/tmp` is, and runs `command` in it as another user.
 fn as_another_user(bench: &Bench, command: &[&str], path: &Path) {
-    const NOBODY: u32 = 65534;
+    const OTHER_USER: u32 = 65534;
     fs::set_permissions(bench.parent.path(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir_all(bench.out()).unwrap();
     fs::set_permissions(bench.out(), fs::Permissions::from_mode(0o1777)).unwrap();
-    let made = Command::new(command[0]).args(&command[1..]).arg(path).uid(NOBODY).gid(NOBODY).status().unwrap();
+    let made = Command::new(command[0]).args(&command[1..]).arg(path).uid(OTHER_USER).gid(OTHER_USER).status().unwrap();
     assert!(made.success());
 }
 

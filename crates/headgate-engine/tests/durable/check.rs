@@ -153,7 +153,7 @@ pub fn check_resumes(bench: &Bench, run: &Run) {
 pub fn check_kept(bench: &Bench, committed: &DoneRows, done: &DoneRows) {
     let rows = check_readable(bench);
     for row in 0..ROWS {
-        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and would be repeated");
+        assert!(done.is_done(row) || !committed.is_done(row), "row {row} was committed and would be requested again");
         assert_eq!(done.is_done(row), rows.contains_key(&row), "row {row}");
     }
 }
@@ -166,7 +166,7 @@ pub fn check_finished(bench: &Bench) {
     assert!(status.finished && !status.running && status.resumable, "{status:?}");
     assert_eq!((ROWS, ROWS, Some(ROWS)), (status.done, status.watermark, status.rows));
     let of_each = ROWS / 5;
-    assert_eq!((3 * of_each, 2 * of_each), (status.answered, status.failed));
+    assert_eq!((3 * of_each, 2 * of_each), (status.succeeded, status.failed));
     assert_eq!(BTreeMap::from([("connect".into(), of_each), ("status:503".into(), of_each)]), status.errors);
     check_figures(&bench.out());
     if bench.saves {

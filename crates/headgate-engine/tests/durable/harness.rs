@@ -35,7 +35,7 @@ use crate::power::PowerLoss;
 pub const FORMATS: [Format; 2] = [Format::Parquet, Format::Ndjson];
 
 /// How long to wait for an expected event: far longer than it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// The number of rows of the input.
 pub const ROWS: u64 = 15;
@@ -52,7 +52,7 @@ pub struct Expected {
 }
 
 pub fn expected(row: u64, edition: &str) -> Expected {
-    let body = Some(format!("{edition} answer to row {row}").into_bytes());
+    let body = Some(format!("{edition} response to row {row}").into_bytes());
     match row % 5 {
         3 => Expected { failed: true, status: Some(503), error: None, body, attempts: 1 },
         4 => Expected { failed: true, status: None, error: Some("connect".into()), body: None, attempts: 1 },
@@ -77,7 +77,7 @@ fn outcome(ordinal: u64, edition: &str) -> Outcome {
             body_encoding: None,
             body_truncated: false,
             ttfb_us: 1200,
-            body_bytes: 0,
+            received_bytes: 0,
             saved: None,
             body: body.map(|bytes| Body { bytes, ..Body::default() }),
         }),
@@ -112,7 +112,7 @@ impl Bench {
     pub fn new(format: Format) -> Self {
         let parent = tempfile::tempdir().unwrap();
         let output = Output::Directory(parent.path().join("out"));
-        let sink = SinkOptions { output, format, commit_every: Some(Duration::ZERO), ..SinkOptions::default() };
+        let sink = SinkOptions { output, format, commit_interval: Some(Duration::ZERO), ..SinkOptions::default() };
         let source = SourceOptions { input: "http://127.0.0.1/[0-14]".into(), ..SourceOptions::default() };
         Self {
             parent,
@@ -137,7 +137,7 @@ impl Bench {
     pub fn archiving(format: Format) -> Self {
         let mut bench = Self::saving(format);
         bench.options.source.save_format = SaveFormat::Tar;
-        bench.options.sink.part_bytes = 100;
+        bench.options.sink.part_size = 100;
         bench
     }
 
@@ -158,8 +158,8 @@ impl Bench {
 
     /// Writes the body of a row as the engine does, before its outcome is known.
     fn save(&self, outcome: &mut Outcome) {
-        let Some(answer) = outcome.response.as_mut().filter(|answer| answer.status == 200) else { return };
-        let Some(body) = answer.body.take() else { return };
+        let Some(reply) = outcome.response.as_mut().filter(|reply| reply.status == 200) else { return };
+        let Some(body) = reply.body.take() else { return };
         let own = self.out().join("_headgate");
         let path = Self::path(outcome.row.ordinal);
         let places =
@@ -171,7 +171,7 @@ impl Bench {
             power.written(fs::metadata(&claimed).unwrap().ino());
             power.added(&claimed, None).unwrap();
         }
-        answer.saved = Some(Box::new(Saved { path: path.into(), checksum: [7; 32] }));
+        reply.saved = Some(Box::new(Saved { path: path.into(), checksum: [7; 32] }));
     }
 
     pub fn out(&self) -> PathBuf {
@@ -184,7 +184,7 @@ impl Bench {
     }
 
     pub fn start(&self, job: OpenJob, clock: MonotonicClock) -> Result<RunningJob, JobError> {
-        let window = Arc::new(Window::new(self.options.run.window, job.done_rows().watermark()));
+        let window = Arc::new(Window::new(self.options.run.read_ahead, job.done_rows().watermark()));
         job.start(&self.options, window, clock)
     }
 
@@ -236,7 +236,7 @@ impl Bench {
 
 /// Waits until `condition` holds.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     while !condition() {
         assert!(Instant::now() < until, "it never came to pass that {what}");
         thread::sleep(Duration::from_millis(1));

@@ -11,7 +11,7 @@ use headgate_engine::{RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{MAX_WAIT, eventually};
 use crate::held::Held;
 use crate::power::files_below;
 use crate::resume::{Rig, figures};
@@ -24,13 +24,13 @@ const DONE: u64 = WINDOW + 1;
 
 fn stopped(held: &Held) -> Rig {
     let mut rig = Rig::new(Config::default(), ROWS, |row| (row == 2).then(|| held.url()));
-    rig.options.run.window = WINDOW;
-    rig.options.run.grace = Duration::ZERO;
+    rig.options.run.read_ahead = WINDOW;
+    rig.options.run.shutdown_timeout = Duration::ZERO;
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == DONE));
     job.stop();
     assert!(!figures(&Rig::wait_for_end(&job)).finished);
-    rig.options.run.grace = PATIENCE;
+    rig.options.run.shutdown_timeout = MAX_WAIT;
     held.release();
     rig
 }
@@ -77,7 +77,7 @@ fn contents(rig: &Rig) -> BTreeMap<PathBuf, Vec<u8>> {
 fn refused(rig: &Rig) -> String {
     let (before, requests) = (contents(rig), rig.requests());
     let job = rig.start();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     let failure = job.summary().failure.expect("it was not refused");
     drop(job);
     assert_eq!("input", failure.kind);
@@ -126,12 +126,12 @@ fn a_job_with_changed_rows_is_not_resumed_until_its_rows_are_restored() {
         ];
         for (other, expected) in others {
             write_input(&rig, &other);
-            for allow_grown in [false, true] {
-                rig.options.sink.allow_grown = allow_grown;
+            for allow_append in [false, true] {
+                rig.options.sink.allow_append = allow_append;
                 let refusal = refused(&rig);
                 assert!(refusal.starts_with(&format!("{name}: {expected}")), "{refusal}");
             }
-            rig.options.sink.allow_grown = false;
+            rig.options.sink.allow_append = false;
         }
         assert_eq!(done, status(&rig.out()).unwrap().done);
         write_input(&rig, &whole);
@@ -156,12 +156,12 @@ fn added_rows_are_done_if_allowed_and_then_belong_to_the_job() {
         write_input(&rig, &(text(&rig) + &one + &one));
         let refusal = refused(&rig);
         assert!(refusal.starts_with(&format!("{added}: it has only grown: its first ")), "{refusal}");
-        assert!(refusal.contains("resume with allow_grown=true"), "{refusal}");
+        assert!(refusal.contains("resume with allow_append=true"), "{refusal}");
 
-        rig.options.sink.allow_grown = true;
+        rig.options.sink.allow_append = true;
         check_finished(&rig, &rig.run(), ROWS + 2);
         assert_eq!(Some(ROWS + 2), status(&rig.out()).unwrap().rows);
-        rig.options.sink.allow_grown = false;
+        rig.options.sink.allow_append = false;
         check_finished(&rig, &rig.run(), ROWS + 2);
     }
 }
@@ -172,8 +172,8 @@ fn a_stopped_job_that_was_allowed_to_grow_resumes_without_the_option() {
     let held = Held::new();
     let one = first_line(&rig);
     write_input(&rig, &(text(&rig) + &one + &held.url() + "\n" + &one + &one + &one));
-    rig.options.sink.allow_grown = true;
-    rig.options.run.grace = Duration::ZERO;
+    rig.options.sink.allow_append = true;
+    rig.options.run.shutdown_timeout = Duration::ZERO;
     let job = rig.start();
     eventually("all rows but one are done", || status(&rig.out()).is_ok_and(|status| status.done == ROWS + 4));
     job.stop();
@@ -182,8 +182,8 @@ fn a_stopped_job_that_was_allowed_to_grow_resumes_without_the_option() {
     assert_eq!((false, Some(ROWS + 5)), status(&rig.out()).map(|status| (status.finished, status.rows)).unwrap());
 
     held.release();
-    rig.options.sink.allow_grown = false;
-    rig.options.run.grace = PATIENCE;
+    rig.options.sink.allow_append = false;
+    rig.options.run.shutdown_timeout = MAX_WAIT;
     check_finished(&rig, &rig.run(), ROWS + 5);
 }
 
@@ -198,7 +198,7 @@ fn failed_rows_are_retried_from_a_grown_input_but_not_from_a_changed_one() {
         let job = JobOptions { engine: rig.options.engine.clone(), run, ..JobOptions::default() };
         let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
         let job = Run::retry_with(options, &Recorder::new()).unwrap();
-        assert!(job.wait(PATIENCE));
+        assert!(job.wait(MAX_WAIT));
         (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string()))
     };
     let whole = text(&rig);

@@ -67,7 +67,7 @@ struct Model {
 impl Model {
     fn new() -> Self {
         let mut bench = Bench::new(Format::Ndjson);
-        bench.options.sink.commit_every = Some(Duration::from_secs(COMMIT_EVERY_S));
+        bench.options.sink.commit_interval = Some(Duration::from_secs(COMMIT_EVERY_S));
         let mut model = Self {
             bench,
             power: PowerLoss::new(),

@@ -1,6 +1,6 @@
 //! Power losses between any two steps: bytes and names that are not durable may be lost or damaged.
 
-use headgate_core::options::Format;
+use headgate_core::options::{Format, IfExists};
 
 use crate::check::{check_finished, check_kept, check_resumes};
 use crate::harness::{Bench, FORMATS, at_every_step};
@@ -60,13 +60,13 @@ fn a_power_loss_while_a_job_starts_over_leaves_the_old_job_or_none() {
         (0..2).any(|seed| {
             let mut bench = Bench::new(Format::Ndjson);
             bench.run(&Recorder::new()).result.unwrap();
-            bench.options.sink.fresh = true;
+            bench.options.sink.if_exists = IfExists::Overwrite;
             let power = PowerLoss::new();
             let disk: Recorder = Recorder::on(&power, Some(step));
             bench.edition = "second";
             let run = bench.run_batches(&disk, 1);
             power.lose(&bench.out(), step as u64 * 2 + seed);
-            bench.options.sink.fresh = false;
+            bench.options.sink.if_exists = IfExists::Resume;
 
             let job = bench.open(&Recorder::new()).unwrap();
             let is_old = !job.is_new() && job.last_commit().finished;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use headgate_core::error::JobErrorKind;
 use headgate_core::options::{
-    EngineOptions, Format, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions, SourceOptions,
+    EngineOptions, Format, IfExists, JobOptions, Output, RequestOptions, RunOptions, SelectionOptions, SinkOptions,
+    SourceOptions,
 };
 use headgate_engine::status::status;
 use headgate_engine::testing::JobFigures;
@@ -16,7 +17,7 @@ use headgate_engine::{RetryOptions, Run, Summary};
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{PATIENCE, at_every_step, eventually};
+use crate::harness::{MAX_WAIT, at_every_step, eventually};
 use crate::held::Held;
 use crate::power::files_below;
 use crate::storage::Recorder;
@@ -45,12 +46,12 @@ impl Rig {
             sink: SinkOptions {
                 output: Output::Directory(directory.path().join("out")),
                 format: Format::Ndjson,
-                commit_every: Some(Duration::ZERO),
+                commit_interval: Some(Duration::ZERO),
                 ..SinkOptions::default()
             },
             selection: SelectionOptions::default(),
-            request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
+            request: RequestOptions { timeout: MAX_WAIT, ..RequestOptions::default() },
+            run: RunOptions { concurrency: 4, shutdown_timeout: MAX_WAIT, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(1), ..EngineOptions::default() },
         };
         Self { directory, server, options }
@@ -73,7 +74,7 @@ impl Rig {
     }
 
     pub fn wait_for_end(job: &Run) -> Summary {
-        assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
+        assert!(job.wait(MAX_WAIT), "the job does not end: {:?}", job.snapshot());
         let summary = job.summary();
         assert!(summary.failure.is_none(), "{:?}", summary.failure);
         summary
@@ -116,7 +117,7 @@ fn a_stopped_job_requests_each_row_once_over_all_its_runs() {
     assert_eq!(60, rig.requests());
     let job = figures(&second);
     assert_eq!((60, done, true, Some(60)), (job.done, job.rows_before, job.finished, job.rows));
-    assert_eq!((60 - done, 60, 0), (second.rows, job.answered, job.failed));
+    assert_eq!((60 - done, 60, 0), (second.rows, job.succeeded, job.failed));
     assert_eq!((0..60).collect::<Vec<u64>>(), rows(&rig.out()).into_keys().collect::<Vec<_>>());
     assert_eq!(2, status(&rig.out()).unwrap().run_count);
     check_figures(&rig.out());
@@ -145,7 +146,7 @@ fn a_different_job_is_not_resumed_in_the_same_directory() {
         ("method_column was not given, now it is verb", |options| options.source.method_column = Some("verb".into())),
         ("headers_column was not given, now it is h", |options| options.source.headers_column = Some("h".into())),
         ("body_column was not given, now it is b", |options| options.source.body_column = Some("b".into())),
-        ("head was not given, now it is 3", |options| options.source.head = Some(3)),
+        ("max_rows was not given, now it is 3", |options| options.source.max_rows = Some(3)),
         ("method was not given, now it is PUT", |options| options.request.method = Some("PUT".into())),
         ("fail_on was 408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();
@@ -158,14 +159,14 @@ fn a_different_job_is_not_resumed_in_the_same_directory() {
     for (difference, change) in changes {
         let refusal = rig.refusal(change);
         assert!(refusal.contains(difference), "{difference}: {refusal}");
-        assert!(!refusal.contains("s3cr3t") && refusal.contains("fresh=true"), "{refusal}");
+        assert!(!refusal.contains("s3cr3t") && refusal.contains("if_exists=overwrite"), "{refusal}");
     }
-    assert!(rig.refusal(|options| options.sink.resume = false).contains("resume=false"));
+    assert!(rig.refusal(|options| options.sink.if_exists = IfExists::Error).contains("if_exists=error"));
 
     // Options of performance are not part of the job's identity.
     rig.options.engine.threads = Some(2);
-    rig.options.run = RunOptions { concurrency: 2, window: 5, ..RunOptions::default() }.without_retries();
-    rig.options.sink.commit_every = Some(Duration::from_secs(1));
+    rig.options.run = RunOptions { concurrency: 2, read_ahead: 5, ..RunOptions::default() }.without_retries();
+    rig.options.sink.commit_interval = Some(Duration::from_secs(1));
     rig.options.request.timeout = Duration::from_secs(1);
     assert_eq!(9, figures(&rig.run()).rows_before);
     assert_eq!(9, rig.requests());
@@ -210,8 +211,8 @@ fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
     rig.options.source.input = at("me:secret@", &rig.server);
     let summary = rig.run();
     let (out, files) = (rig.out(), files_below(&rig.out()));
-    let told = format!("{summary:?} {:?}", status(&out).unwrap());
-    assert!(!told.contains("secret"), "{told}");
+    let shown = format!("{summary:?} {:?}", status(&out).unwrap());
+    assert!(!shown.contains("secret"), "{shown}");
     for file in files {
         let bytes = fs::read(&file).unwrap();
         assert!(!bytes.windows(6).any(|bytes| bytes == b"secret"), "{}", file.display());
@@ -238,7 +239,7 @@ fn a_user_in_a_url_with_ranges_is_not_stored_and_must_be_given_again() {
 fn a_slow_row_stops_the_watermark_and_then_the_input_but_no_row_within_the_window() {
     let slow = Held::new();
     let mut rig = Rig::new(Config::default(), 40, |row| (row == 2).then(|| slow.url()));
-    rig.options.run.window = 20;
+    rig.options.run.read_ahead = 20;
     let job = rig.start();
     // Rows 0 to 21: the window after row 2 and the rows before it.
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 21));
@@ -281,7 +282,7 @@ fn a_job_whose_disk_fails_ends_with_the_cause_and_resumes_once_the_disk_works() 
         let disk = Recorder::failing_at(step);
         let message = match Run::job_with(&rig.options, &disk) {
             Ok(job) => {
-                assert!(job.wait(PATIENCE));
+                assert!(job.wait(MAX_WAIT));
                 let summary = job.summary();
                 assert_eq!(disk.refused().is_none(), figures(&summary).finished);
                 summary.failure.map(|failure| failure.message.to_string())

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use headgate_core::error::{JobError, JobErrorKind};
+use headgate_core::error::{ErrorKind, JobError, JobErrorKind};
 use headgate_core::files::storage::OpenStorage;
 use headgate_core::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
 use headgate_engine::status::{parts, status};
@@ -16,7 +16,7 @@ use headgate_table::sink::Ending;
 use headgate_testserver::{Config, Server};
 
 use crate::check::{check_figures, rows};
-use crate::harness::{Bench, Expected, PATIENCE, ROWS, at_every_step, eventually, expected};
+use crate::harness::{Bench, Expected, MAX_WAIT, ROWS, at_every_step, eventually, expected};
 use crate::held::Held;
 use crate::power::{PowerLoss, files_below};
 use crate::storage::Recorder;
@@ -50,7 +50,7 @@ impl Finished {
         fs::write(&input, urls.concat()).unwrap();
         bench.options.source.input = input.display().to_string();
         // No part is small, so none are merged.
-        bench.options.sink.part_bytes = 1;
+        bench.options.sink.part_size = 1;
         bench.run(&Recorder::new()).result.unwrap();
         assert_eq!((true, 6), status(&bench.out()).map(|status| (status.finished, status.parts)).unwrap());
         Self { bench, _server: server }
@@ -79,16 +79,16 @@ fn retry_only(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<
 }
 
 fn start_retry(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<Run, JobError> {
-    let run = RunOptions { concurrency: 4, grace: PATIENCE, ..RunOptions::default() }.without_retries();
+    let run = RunOptions { concurrency: 4, shutdown_timeout: MAX_WAIT, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // The sink commits as soon as a row is known.
-    job.sink.commit_every = Some(Duration::ZERO);
+    job.sink.commit_interval = Some(Duration::ZERO);
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
 fn wait_for_end(job: &Run) -> Result<(), JobError> {
-    assert!(job.wait(PATIENCE), "{:?}", job.snapshot());
+    assert!(job.wait(MAX_WAIT), "{:?}", job.snapshot());
     job.summary()
         .failure
         .map_or(Ok(()), |failure| Err(JobError { kind: JobErrorKind::Output, message: failure.message }))
@@ -127,7 +127,7 @@ fn check_finished(out: &Path) {
     assert_eq!(2 * ROWS / 5, check_readable(out));
     let status = status(out).unwrap();
     assert!(status.finished, "{status:?}");
-    assert_eq!((ROWS, 4 * ROWS / 5, ROWS / 5), (status.done, status.answered, status.failed));
+    assert_eq!((ROWS, 4 * ROWS / 5, ROWS / 5), (status.done, status.succeeded, status.failed));
     assert_eq!(BTreeMap::from([("status:503".into(), ROWS / 5)]), status.errors);
     assert_eq!(2, status.parts);
     check_figures(out);
@@ -172,7 +172,7 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
         let result = start_retry(&out, Vec::new(), &disk).and_then(|job| {
             // Rows 8 and 13 succeeded, rows 4, 9 and 14 failed with another status than before, and row 3 is unchanged.
             let known = (ROWS - 4, BTreeMap::from([("status:503".into(), 4)]));
-            let is_committed = || status(&out).is_ok_and(|status| known == (status.answered, status.errors));
+            let is_committed = || status(&out).is_ok_and(|status| known == (status.succeeded, status.errors));
             eventually("all but row 3 is committed", || is_committed() || job.wait(Duration::ZERO));
             held.release();
             wait_for_end(&job)
@@ -189,6 +189,52 @@ fn a_crash_loses_no_row_after_a_part_is_committed_before_its_last_row_has_ended(
         check_finished(&out);
         is_last
     });
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_retry_of_all_rows_neither_loses_nor_duplicates_a_row() {
+    for format in [Format::Parquet, Format::Ndjson] {
+        let finished = Finished::new(format);
+        let every_outcome = || {
+            let statuses = ["2xx", "4xx", "5xx"].map(|class| class.parse().unwrap());
+            ErrorKind::ALL.iter().map(|kind| Only::Error(*kind)).chain(statuses).collect::<Vec<_>>()
+        };
+        at_every_step(|step| {
+            let (_parent, out) = finished.copy();
+            let disk = Recorder::crashing_at(step);
+            let result = retry_only(&out, every_outcome(), &disk);
+            check_readable(&out);
+            let is_last = disk.refused().is_none();
+            if is_last {
+                result.unwrap();
+            } else {
+                assert!(result.is_err(), "after step {step}");
+                retry_only(&out, every_outcome(), &Recorder::new()).unwrap();
+            }
+            assert_eq!((ROWS, ROWS), (rows(&out).len() as u64, check_readable(&out)));
+            let status = status(&out).unwrap();
+            assert_eq!((true, 4 * ROWS / 5, ROWS / 5), (status.finished, status.succeeded, status.failed));
+            check_figures(&out);
+            is_last
+        });
+    }
+}
+
+#[test]
+fn a_status_selects_rows_that_succeeded_and_leaves_the_others_as_they_are() {
+    let server = Server::start(Config::default()).unwrap();
+    let mut bench = Bench::new(Format::Parquet);
+    let input = bench.out().with_file_name("urls.txt");
+    let urls = [404, 200, 404, 503].map(|status| format!("http://{}/status/{status}\n", server.address()));
+    fs::write(&input, urls.concat()).unwrap();
+    bench.options.source.input = input.display().to_string();
+    wait_for_end(&Run::job_with(&bench.options, &Recorder::new()).unwrap()).unwrap();
+    let before = server.statistics().requests;
+    retry_only(&bench.out(), vec!["404".parse().unwrap()], &Recorder::new()).unwrap();
+    assert_eq!(2, server.statistics().requests - before);
+    let attempts: Vec<_> = rows(&bench.out()).into_values().map(|row| (row.failed, row.attempts)).collect();
+    assert_eq!(vec![(false, 2), (false, 1), (false, 2), (true, 4)], attempts);
+    check_figures(&bench.out());
 }
 
 #[test]
@@ -300,7 +346,7 @@ fn a_moved_input_is_found_where_an_earlier_run_read_it() {
 
     let mut options = finished.bench.options.clone();
     options.source.input = moved.display().to_string();
-    assert!(Run::job(&options).unwrap().wait(PATIENCE));
+    assert!(Run::job(&options).unwrap().wait(MAX_WAIT));
 
     retry(&out, &Recorder::new()).unwrap();
     check_finished(&out);
@@ -311,7 +357,7 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     let server = Server::start(Config::default()).unwrap();
     let mut bench = Bench::new(Format::Parquet);
     bench.options.source.input = format!("http://{}/[0-1999999]", server.address());
-    bench.options.sink.commit_every = Some(Duration::from_secs(3600));
+    bench.options.sink.commit_interval = Some(Duration::from_secs(3600));
     // None of these rows succeeds but the first and the last, whose numbers were chosen for that.
     let mut failed: Vec<u64> = (0..290_000).map(|index| index * 5 + 4).collect();
     failed[0] = 3;

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use headgate_core::options::{Format, JobOptions};
+use headgate_core::options::{Format, IfExists, JobOptions};
 use headgate_table::columns::result::ResultColumns;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const BENCHES: [fn() -> Bench; 2] = [|| Bench::saving(Format::Parquet), || Bench
 fn saving_nothing(mut bench: Bench) -> Bench {
     let JobOptions { source, sink, .. } = Bench::new(Format::Ndjson).options;
     bench.options.source = source;
-    (bench.options.sink.part_bytes, bench.options.sink.fresh) = (sink.part_bytes, true);
+    (bench.options.sink.part_size, bench.options.sink.if_exists) = (sink.part_size, IfExists::Overwrite);
     bench.columns = ResultColumns::default().schema();
     bench.saves = false;
     bench
@@ -47,7 +47,7 @@ fn a_crash_while_a_job_starts_over_leaves_no_body_of_the_old_job_beside_the_new_
             let mut bench = bench();
             bench.run(&Recorder::new()).result.unwrap();
             let disk = Recorder::crashing_at(step);
-            bench.options.sink.fresh = true;
+            bench.options.sink.if_exists = IfExists::Overwrite;
             bench.edition = "second";
             let run = bench.run(&disk);
             let is_last = disk.refused().is_none();

@@ -10,7 +10,7 @@ use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::Config;
 
 use crate::check::{check_figures, rows};
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{MAX_WAIT, eventually};
 use crate::held::Held;
 use crate::resume::{Rig, figures};
 use crate::storage::Recorder;
@@ -50,14 +50,14 @@ fn put(rig: &Rig, path: &str, urls: &[&str]) {
 /// Creates a job that was stopped while row 12, in the third file, waited and the window was full.
 fn stopped(held: &Held) -> Rig {
     let mut rig = rig(Some(&held.url()));
-    rig.options.run.window = WINDOW;
-    rig.options.run.grace = Duration::ZERO;
+    rig.options.run.read_ahead = WINDOW;
+    rig.options.run.shutdown_timeout = Duration::ZERO;
     let job = rig.start();
     eventually("the window is full", || status(&rig.out()).is_ok_and(|status| status.done == 12 + WINDOW - 1));
     job.stop();
     assert!(!figures(&Rig::wait_for_end(&job)).finished);
     drop(job);
-    rig.options.run.grace = PATIENCE;
+    rig.options.run.shutdown_timeout = MAX_WAIT;
     held.release();
     rig
 }
@@ -73,7 +73,7 @@ fn check_finished(rig: &Rig, rows_in_all: u64) {
 fn refused(rig: &Rig) -> String {
     let requests = rig.requests();
     let job = rig.start();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     let failure = job.summary().failure.expect("it was not refused");
     assert_eq!(requests, rig.requests());
     failure.message.to_string().replace(&format!("{}/", directory(rig).parent().unwrap().display()), "")
@@ -119,7 +119,7 @@ fn files_added_at_the_end_are_done_if_allowed() {
     let one = format!("http://127.0.0.1:1/{}", 0);
     put(&rig, "part=4/9.csv", &[&one, &one]);
     assert!(refused(&rig).starts_with("data: it has only grown: its first "));
-    rig.options.sink.allow_grown = true;
+    rig.options.sink.allow_append = true;
     check_finished(&rig, ROWS + 2);
     put(&rig, "part=2/9.csv", &[&one]);
     assert!(refused(&rig).starts_with("data/part=2/9.csv, of 10 files: row 30 has changed"));
@@ -142,7 +142,7 @@ fn failed_rows_of_several_files_are_retried_from_any_working_directory() {
     };
     let options = RetryOptions { output: rig.out(), job, ..RetryOptions::default() };
     let job = Run::retry_with(options, &Recorder::new()).unwrap();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     assert_eq!((1, None), (job.summary().rows, job.summary().failure.map(|failure| failure.message.to_string())));
 }
 

@@ -1,6 +1,6 @@
 //! A crash between any two steps, and the run after it.
 
-use headgate_core::options::Format;
+use headgate_core::options::{Format, IfExists};
 
 use crate::check::{check_finished, check_kept, check_readable, check_resumes, rows};
 use crate::harness::{Bench, at_every_step};
@@ -66,10 +66,10 @@ fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
         let mut bench = Bench::new(Format::Ndjson);
         bench.run(&Recorder::new()).result.unwrap();
         let disk = Recorder::crashing_at(step);
-        bench.options.sink.fresh = true;
+        bench.options.sink.if_exists = IfExists::Overwrite;
         bench.edition = "second";
         let run = bench.run(&disk);
-        bench.options.sink.fresh = false;
+        bench.options.sink.if_exists = IfExists::Resume;
         if disk.refused().is_none() {
             run.result.unwrap();
             check_finished(&bench);
@@ -81,7 +81,7 @@ fn a_crash_while_a_job_starts_over_leaves_the_old_job_or_the_new_one() {
             bench.edition = "first";
         }
         check_readable(&bench);
-        // A job that resumes without fresh=true finds one of the two jobs unchanged, or starts a new one.
+        // A job that resumes without if_exists=overwrite finds one of the two jobs unchanged, or starts a new one.
         let job = bench.open(&Recorder::new()).unwrap();
         if job.is_new() {
             bench.edition = "third";

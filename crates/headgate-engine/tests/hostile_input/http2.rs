@@ -9,7 +9,7 @@ use headgate_engine::testing::Passage;
 use headgate_engine::{Engine, Run};
 
 use crate::Measure;
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::{MAX_WAIT, eventually};
 use crate::http2_frames::{END_HEADERS, END_STREAM, HEADERS, Peer, STATUS_200};
 use crate::own_ends::{Channel, Collector, StuckSink, passage};
 use crate::scripted::Scripted;
@@ -30,8 +30,8 @@ fn bomb(value_bytes: usize, times: usize) -> Vec<u8> {
 /// Returns the peak while the headers of all lanes wait for a blocked sink.
 fn peak(block: Vec<u8>) -> usize {
     let measure = Measure::begin();
-    let answered = Arc::<AtomicUsize>::default();
-    let counted = answered.clone();
+    let succeeded = Arc::<AtomicUsize>::default();
+    let counted = succeeded.clone();
     let server = Scripted::start(move |stream, _| {
         let Some(mut peer) = Peer::greet(stream, 100) else { return };
         while let Some(stream) = peer.request() {
@@ -43,7 +43,7 @@ fn peak(block: Vec<u8>) -> usize {
         let _ = peer.stream.shutdown(Shutdown::Write);
         while peer.read().is_some() {}
     });
-    let options = EngineOptions { threads: Some(1), max_memory_bytes: Some(BUDGET_BYTES), ..EngineOptions::default() };
+    let options = EngineOptions { threads: Some(1), max_memory: Some(BUDGET_BYTES), ..EngineOptions::default() };
     let engine = Engine::start(&options).expect("an engine");
     let budget = engine.memory();
     let (let_go, stuck) = StuckSink::new();
@@ -52,13 +52,13 @@ fn peak(block: Vec<u8>) -> usize {
     let mut passage = Passage { sink: Box::new(stuck), ..passage(source, unused, LANES) };
     passage.request.http2_prior_knowledge = true;
     let run = Run::start(&engine, passage).expect("a run");
-    eventually("all have succeeded", || answered.load(Ordering::SeqCst) == LANES);
+    eventually("all have succeeded", || succeeded.load(Ordering::SeqCst) == LANES);
     eventually("headers have filled the budget", || budget.used() > BUDGET_BYTES / 2 || run.snapshot().rows == 300);
     let peak = measure.peak();
     drop(let_go);
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert_eq!(LANES as u64, run.summary().rows);
-    eventually("all is given back", || budget.used() == 0);
+    eventually("all memory is released", || budget.used() == 0);
     peak
 }
 

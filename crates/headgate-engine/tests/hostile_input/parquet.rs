@@ -55,11 +55,11 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     drop(zeros);
 
     measure.restart();
-    let max_page_bytes = 2 * PAGE_BYTES as u64;
+    let max_page_size = 2 * PAGE_BYTES as u64;
     let options = SourceOptions {
         input: path.display().to_string(),
         body_column: Some("body".into()),
-        max_page_bytes,
+        max_page_size,
         ..SourceOptions::default()
     };
     let mut source = source::open::open(&options).unwrap();
@@ -69,7 +69,7 @@ fn pages_of_zeros_never_become_a_batch_of_gigabytes() {
     }
     assert_eq!(ROWS, rows);
     // The pages of a batch, the page that is decompressed, and the bodies of the rows.
-    assert!(measure.peak() < 8 * max_page_bytes as usize, "{}", measure.peak());
+    assert!(measure.peak() < 8 * max_page_size as usize, "{}", measure.peak());
 }
 
 /// Writes a file with URLs, a third of them null, and a body for each row.

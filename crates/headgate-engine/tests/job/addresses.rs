@@ -38,8 +38,8 @@ fn a_hostname_is_looked_up_and_sent_in_the_host_header() {
 #[test]
 fn a_hostname_without_an_address_fails_with_resolve() {
     for row in Rig::new("http://no-such-host.invalid/[1-200]").rows() {
-        assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
-        assert_eq!("there is no such name", row.message());
+        assert_eq!((Some("dns"), None, 1), (row.kind(), row.status, row.attempts));
+        assert_eq!("the hostname does not exist", row.message());
     }
 }
 
@@ -57,7 +57,7 @@ fn a_silent_server_fails_after_the_timeout_and_its_error_names_no_option() {
     let (row, example) = Rig::new(server.url("/")).timeout(SHORT).failed_row();
     assert_eq!(Some("timeout"), row.kind());
     // The stored message names no option; the code that shows the example adds its name.
-    assert_eq!(("no answer came in time", Some(OptionName::TimeoutS)), (row.message(), example.option));
+    assert_eq!(("no response came in time", Some(OptionName::Timeout)), (row.message(), example.option));
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn a_connect_timeout_names_its_option() {
     rig.options.request.connect_timeout = SHORT;
     let (row, example) = rig.failed_row();
     assert_eq!((Some("connect_timeout"), None), (row.kind(), row.status));
-    assert_eq!(Some(OptionName::ConnectTimeoutS), example.option);
+    assert_eq!(Some(OptionName::ConnectTimeout), example.option);
 
     let (row, example) = Rig::new(&*input).timeout(SHORT).failed_row();
     assert_eq!(Some("connect_timeout"), row.kind());
-    assert_eq!(Some(OptionName::TimeoutS), example.option);
+    assert_eq!(Some(OptionName::Timeout), example.option);
 }

@@ -2,7 +2,7 @@
 
 use headgate_testserver::Server;
 
-use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
+use crate::harness::{MAX_WAIT, Rig, eventually, server, slow_server, url};
 
 /// Concurrency and threads, including fewer lanes than threads, and lanes that can't be divided evenly.
 const SETTINGS: [(usize, usize); 7] = [(1, 1), (1, 4), (2, 4), (3, 2), (16, 1), (17, 3), (64, 2)];
@@ -93,6 +93,6 @@ fn the_last_row_ends_the_job_without_waiting_for_idle_connections() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-3]"));
     let job = rig.start();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     eventually("all connections are closed", || server.statistics().connections_open == 0);
 }

@@ -12,21 +12,21 @@ use crate::harness::{Rig, eventually, ordinals};
 use crate::scripted::{Scripted, read_head};
 
 const ROWS: u64 = 4000;
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 /// Creates a job with one request at a time. It is near the beginning of its input when `happens` is called, because the first
 /// request
 /// is in flight.
 fn rig(rows: u64, happens: impl Fn(&File) + Send + Sync + 'static) -> Rig {
     let mut rig = Rig::file("urls.txt", "").one_by_one();
-    rig.options.run.window = 64;
+    rig.options.run.read_ahead = 64;
     let path = rig.path("urls.txt");
     let (once, input) = (Once::new(), path.clone());
     let server = Scripted::start(move |mut stream, _| {
         let mut requests = BufReader::new(stream.try_clone().unwrap());
         while read_head(&mut requests).is_some() {
             once.call_once(|| happens(&File::options().append(true).open(&input).unwrap()));
-            if stream.write_all(ANSWER).is_err() {
+            if stream.write_all(RESPONSE).is_err() {
                 return;
             }
         }
@@ -87,7 +87,7 @@ fn a_truncated_input_is_detected_without_a_job_directory() {
     rig.options.sink.output = Output::Nowhere;
     rig.options.sink.format = Format::None;
     let job = rig.start();
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     let failure = job.summary().failure.expect("the input was cut");
     assert_eq!("input", failure.kind);
     assert!(failure.message.to_string().contains("truncated while it was read"), "{}", failure.message);
@@ -113,22 +113,22 @@ fn rows_added_while_a_job_runs_are_not_read_and_a_note_says_so() {
 fn a_retry_sends_no_rows_of_a_file_that_replaced_its_input() {
     const NO: &[u8] = b"HTTP/1.1 503 Not Now\r\ncontent-length: 0\r\n\r\n";
     let mut rig = Rig::file("urls.txt", "").concurrency(2, 1);
-    rig.options.sink.commit_every = Some(Duration::ZERO);
+    rig.options.sink.commit_interval = Some(Duration::ZERO);
     // Each part of failed rows is retried separately.
-    rig.options.sink.part_bytes = 1;
+    rig.options.sink.part_size = 1;
     let (first_part, input, other) = (rig.path("out/failed-00000001.ndjson"), rig.path("urls.txt"), rig.path("other"));
     let server = Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
-            let answer = if other.exists() {
+            let reply = if other.exists() {
                 fs::rename(&other, &input).unwrap();
-                ANSWER
+                RESPONSE
             } else {
                 if head.starts_with("GET /first ") {
                     eventually("the second row is committed", || first_part.exists());
                 }
                 NO
             };
-            if stream.write_all(answer).is_err() {
+            if stream.write_all(reply).is_err() {
                 return;
             }
         }
@@ -150,7 +150,7 @@ fn a_retry_sends_no_rows_of_a_file_that_replaced_its_input() {
         "{}",
         failure.message
     );
-    let asked: Vec<_> = rows.iter().map(|row| (row.row, row.status)).collect();
-    assert_eq!(vec![(0, Some(503)), (1, Some(200))], asked);
+    let statuses: Vec<_> = rows.iter().map(|row| (row.row, row.status)).collect();
+    assert_eq!(vec![(0, Some(503)), (1, Some(200))], statuses);
     assert!(rows.iter().all(|row| !row.url.ends_with("/another")));
 }

@@ -12,7 +12,7 @@ use headgate_core::limits::HostConcurrency;
 use headgate_engine::Run;
 use nix::sys::socket::{MsgFlags, recv};
 
-use crate::harness::{PATIENCE, Rig};
+use crate::harness::{MAX_WAIT, Rig};
 use crate::own_ends::{Channel, Collector, engine, passage};
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
@@ -40,7 +40,7 @@ impl Counting {
                 open.push(stream.try_clone().unwrap());
                 most.fetch_max(open.len(), Ordering::SeqCst);
                 drop(open);
-                thread::spawn(move || answer(stream));
+                thread::spawn(move || respond(stream));
             }
         });
         counting
@@ -63,7 +63,7 @@ fn is_at_end(stream: &TcpStream) -> bool {
     recv(stream.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT) == Ok(0)
 }
 
-fn answer(mut stream: TcpStream) {
+fn respond(mut stream: TcpStream) {
     let mut buffer = [0; 4096];
     while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
         if stream.write_all(RESPONSE).is_err() {
@@ -117,10 +117,10 @@ fn requests_for_robots_txt_count_toward_the_connection_limit_of_their_host() {
     for _ in 0..4 {
         let (seen, sink) = Collector::new();
         let mut passage = passage(Channel::of([server.url(1), server.url(1)]), sink, 1);
-        passage.request.response.robots = true;
+        passage.request.response.obey_robots = true;
         passage.run.limits.max_connections_per_host = NonZeroU32::new(1);
         let run = Run::start(&engine, passage).expect("a run");
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         assert_eq!(vec![Some(200); 2], seen.statuses());
     }
     assert_eq!((1, 4), (server.max_open(), server.accepted()));

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use headgate_core::limits::{HostConcurrency, LimitBy, PerHost, Retrying, StopWhenFailed};
+use headgate_core::limits::{HostBy, HostConcurrency, MaxFailures, PerHost, Retrying};
 use headgate_engine::Summary;
-use headgate_engine::testing::BoundKind;
+use headgate_engine::testing::BottleneckKind;
 
 use crate::harness::{ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
@@ -19,8 +19,8 @@ type Log = Arc<Mutex<Vec<(Instant, String)>>>;
 
 const UNAVAILABLE: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
 
-/// Starts a server that responds to each path as `answer` returns, which gets the number of earlier requests for it.
-fn server(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Scripted, Log) {
+/// Starts a server that responds to each path as `respond` returns, which gets the number of earlier requests for it.
+fn server(respond: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
     let server = Scripted::start(move |mut stream, _| {
@@ -32,7 +32,7 @@ fn server(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> (Sc
                 seen.push((Instant::now(), path.clone()));
                 before
             };
-            if stream.write_all(answer(&path, before).as_bytes()).is_err() {
+            if stream.write_all(respond(&path, before).as_bytes()).is_err() {
                 break;
             }
         }
@@ -70,7 +70,7 @@ fn a_failed_row_is_retried_and_its_result_is_that_of_the_last_attempt() {
     let ends: Vec<_> = rows.iter().map(|row| (row.status, row.attempts)).collect();
     assert_eq!(vec![(Some(200), 1), (Some(200), 3), (Some(503), 4), (Some(200), 1)], ends);
     assert_eq!(BTreeMap::from([("status:503".into(), 5)]), summary.retries);
-    assert_eq!((3, 1), (summary.answered, summary.failed));
+    assert_eq!((3, 1), (summary.succeeded, summary.failed));
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn a_request_that_may_have_been_processed_is_resent_only_with_an_idempotency_key
         rig
     };
     let (rows, summary) = run(&post("/plain"));
-    assert_eq!((Some(500), 1, 1), (rows[0].status, rows[0].attempts, summary.not_repeated));
+    assert_eq!((Some(500), 1, 1), (rows[0].status, rows[0].attempts, summary.not_retried));
     let mut with_key = post("/key");
     with_key.options.request.headers.push(("idempotency-key".into(), "k".into()));
     let mut minted = post("/minted");
     minted.options.run.retrying.idempotency_key = true;
     let mut harmless = post("/unsafe");
-    harmless.options.run.retrying.also_unsafe = true;
+    harmless.options.run.retrying.non_idempotent = true;
     for rig in [with_key, minted, harmless] {
         let (rows, summary) = run(&rig);
-        assert_eq!((Some(200), 2, 0), (rows[0].status, rows[0].attempts, summary.not_repeated));
+        assert_eq!((Some(200), 2, 0), (rows[0].status, rows[0].attempts, summary.not_retried));
     }
     assert_eq!(1, paths(&log).iter().filter(|path| *path == "/plain").count());
 }
@@ -122,18 +122,18 @@ fn a_host_gets_no_request_before_its_retry_after_and_the_bottleneck_names_the_pa
     let mut rig = Rig::urls(urls).concurrency(2, 1);
     rig.options.run.retrying = quick();
     // The two servers differ in their ports.
-    rig.options.run.limits.limit_by = LimitBy::Origin;
+    rig.options.run.limits.host_by = HostBy::Origin;
     let (rows, summary) = run(&rig);
     assert!(rows.iter().all(|row| row.status == Some(200)));
     let log = seen(&log);
-    let told = log.iter().find(|(_, path)| path == "/3").expect("it was requested").0;
+    let paused_at = log.iter().find(|(_, path)| path == "/3").expect("it was requested").0;
     let first_after =
-        log.iter().map(|(at, _)| *at).find(|at| *at > told + Duration::from_millis(500)).expect("a later request");
-    assert!(first_after >= told + PAUSE, "{:?}", first_after - told);
+        log.iter().map(|(at, _)| *at).find(|at| *at > paused_at + Duration::from_millis(500)).expect("a later request");
+    assert!(first_after >= paused_at + PAUSE, "{:?}", first_after - paused_at);
     // At most one request was in flight, and the other host had all of its rows meanwhile.
-    assert!(log.iter().filter(|(at, _)| *at > told && *at < told + PAUSE).count() <= 1);
-    assert!(seen(&other_log).iter().all(|(at, _)| *at < told + PAUSE));
-    assert_eq!(BoundKind::Pause, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert!(log.iter().filter(|(at, _)| *at > paused_at && *at < paused_at + PAUSE).count() <= 1);
+    assert!(seen(&other_log).iter().all(|(at, _)| *at < paused_at + PAUSE));
+    assert_eq!(BottleneckKind::Pause, summary.bottleneck.kind, "{}", summary.bottleneck.text);
     assert_eq!(1, summary.pauses.values().sum::<u64>());
 }
 
@@ -163,8 +163,8 @@ fn a_rate_is_never_exceeded_and_is_named_as_the_bottleneck() {
     // The first request may start at once.
     let last = seen(&log).last().expect("it was requested").0;
     assert!(last - before >= Duration::from_millis(49 * 20), "{:?}", last - before);
-    assert_eq!(BoundKind::Rate, summary.bound_by.kind, "{}", summary.bound_by.text);
-    assert!(summary.bound_by.text.to_string().contains("the rate of 50/s"), "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Rate, summary.bottleneck.kind, "{}", summary.bottleneck.text);
+    assert!(summary.bottleneck.text.to_string().contains("The limit of 50/s"), "{}", summary.bottleneck.text);
 }
 
 #[test]
@@ -176,24 +176,24 @@ fn a_job_that_cannot_succeed_stops_itself_and_resumes_once_the_cause_is_removed(
         _ => response(""),
     });
     let mut rig = Rig::new(server.url("/[1-3000]"));
-    rig.options.run.stop_when_failed = StopWhenFailed::default();
+    rig.options.run.max_failures = MaxFailures::default();
     rig.options.request.fail_on = "4xx,5xx".parse().expect("statuses");
     let (_, summary) = run(&rig);
     let why = summary.stopped_by.expect("it stopped itself").to_string();
     assert!(why.starts_with("the first 1,000 rows all failed with status:401; the first: row "), "{why}");
     assert!((1000..1100).contains(&summary.rows), "{}", summary.rows);
-    assert_eq!(BoundKind::Failures, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Failures, summary.bottleneck.kind, "{}", summary.bottleneck.text);
     is_mended.store(1, Ordering::SeqCst);
     let before = summary.rows;
     let (rows, summary) = run(&rig);
-    assert_eq!((3000 - before, None, 3000), (summary.answered, summary.stopped_by, rows.len() as u64));
+    assert_eq!((3000 - before, None, 3000), (summary.succeeded, summary.stopped_by, rows.len() as u64));
 }
 
 #[test]
 fn a_job_that_stops_itself_ends_although_rows_wait_for_their_retry() {
     let (server, _) = server(|_, _| "HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".into());
     let mut rig = Rig::new(server.url("/[1-3000]")).concurrency(64, 2);
-    rig.options.run.stop_when_failed = StopWhenFailed::Count(3);
+    rig.options.run.max_failures = MaxFailures::Count(3);
     rig.options.run.retrying = Retrying { retries: 1, ..quick() };
     let (_, summary) = run(&rig);
     assert!(summary.stopped_by.is_some());

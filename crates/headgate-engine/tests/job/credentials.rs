@@ -16,14 +16,14 @@ type Log = Arc<Mutex<Vec<String>>>;
 
 const SECRET: &str = "hunter2";
 
-fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
+fn server(respond: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
     let server = Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
-            let answer = answer(head.split(' ').nth(1).unwrap_or_default());
+            let reply = respond(head.split(' ').nth(1).unwrap_or_default());
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
-            if stream.write_all(answer.as_bytes()).is_err() {
+            if stream.write_all(reply.as_bytes()).is_err() {
                 break;
             }
         }
@@ -138,7 +138,7 @@ fn a_retry_and_a_resumed_job_keep_the_origins_of_credentials() {
         job: JobOptions { source: SourceOptions::default(), ..rig.options.clone() },
     };
     let job = Run::retry(retry).expect("the job knows whom its credentials are for");
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     let (mine, others) = (seen(&here_log), seen(&there_log));
     assert_eq!((2, 2), (mine.len(), others.len()));
     assert!(mine.iter().all(|head| head.contains(SECRET)) && !others.iter().any(|head| head.contains(SECRET)));

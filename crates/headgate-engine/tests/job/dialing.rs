@@ -39,8 +39,8 @@ fn only_addresses_of_the_selected_family_are_connected_to() {
     let port = server.address().port();
     for (error, message, url, is_ipv4) in [
         (None, "", format!("http://localhost:{port}/echo"), true),
-        (Some("resolve"), "the host has no IPv6 address", format!("http://127.0.0.1:{port}/"), false),
-        (Some("resolve"), "the host has no IPv4 address", format!("http://[::1]:{port}/"), true),
+        (Some("dns"), "the host has no IPv6 address", format!("http://127.0.0.1:{port}/"), false),
+        (Some("dns"), "the host has no IPv4 address", format!("http://[::1]:{port}/"), true),
     ] {
         let mut rig = Rig::urls([url]);
         (rig.options.request.ipv4, rig.options.request.ipv6) = (is_ipv4, !is_ipv4);
@@ -110,8 +110,8 @@ fn an_address_that_hangs_in_the_tls_handshake_is_raced_by_the_next_and_then_avoi
     let host = start(authority.certify("host.example", 4000), echo);
     let [silent, good] = on_one_port([Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)]);
     let port = good.local_addr().unwrap().port();
-    let asked = Arc::<Mutex<Vec<TcpStream>>>::default();
-    let held = asked.clone();
+    let accepted = Arc::<Mutex<Vec<TcpStream>>>::default();
+    let held = accepted.clone();
     thread::spawn(move || silent.incoming().for_each(|stream| held.lock().unwrap().push(stream.unwrap())));
     pass_on(good, host.address);
     let rig = Rig::new(format!("https://host.example:{port}/[1-3]")).one_by_one();
@@ -120,7 +120,7 @@ fn an_address_that_hangs_in_the_tls_handshake_is_raced_by_the_next_and_then_avoi
     let rows = rig.rows();
     let addresses: BTreeSet<_> = rows.iter().map(|row| row.remote_addr.clone()).collect();
     assert_eq!(BTreeSet::from([Some(format!("127.0.0.3:{port}"))]), addresses, "{rows:?}");
-    assert_eq!(1, asked.lock().unwrap().len());
+    assert_eq!(1, accepted.lock().unwrap().len());
 }
 
 /// Makes every connection go to `target`.
@@ -159,7 +159,7 @@ fn an_invalid_internationalized_hostname_is_not_looked_up() {
         assert_eq!((Some("invalid_request"), 0), (row.kind(), row.attempts), "{}: {}", row.url, row.message());
     }
     // Scripts may be mixed: only a person who reads the hostname could be deceived, and none is shown here.
-    let server = Scripted::answering(response("good"));
+    let server = Scripted::responding(response("good"));
     let port = server.address.port();
     let mut rig = Rig::urls([format!("http://p\u{430}ypal.example:{port}/")]);
     rig.options.request.resolve = vec![format!("xn--pypal-4ve.example:{port}:127.0.0.1")];
@@ -169,7 +169,7 @@ fn an_invalid_internationalized_hostname_is_not_looked_up() {
 #[test]
 fn a_host_without_a_usable_address_is_not_retried() {
     for (kind, ipv4, local_addresses) in
-        [("resolve", true, vec![]), ("connect", false, vec!["127.0.0.2".parse().expect("an address")])]
+        [("dns", true, vec![]), ("connect", false, vec!["127.0.0.2".parse().expect("an address")])]
     {
         let mut rig = Rig::new("http://[::1]:1/");
         rig.options.request.ipv4 = ipv4;

@@ -65,7 +65,7 @@ fn rows_before_an_input_error_are_done_and_kept() {
     let count = rows.len() as u64;
     assert!((4000..6000).contains(&count), "{count} rows");
     assert_eq!((0..count).collect::<Vec<_>>(), ordinals(&rows));
-    assert_eq!((count, count), (summary.rows, summary.answered));
+    assert_eq!((count, count), (summary.rows, summary.succeeded));
     let failure = summary.failure.expect("the input is broken");
     assert_eq!("input", failure.kind);
     assert!(failure.message.to_string().contains("urls.txt.gz"), "{}", failure.message);
@@ -76,11 +76,11 @@ fn an_output_error_ends_the_job() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-1000000000]")).concurrency(32, 2);
     // Each batch is a new part.
-    rig.options.sink.part_bytes = 1;
+    rig.options.sink.part_size = 1;
     let job = rig.start();
     eventually("a part is there", || !rig.results().is_empty());
     fs::rename(rig.path("out"), rig.path("elsewhere")).unwrap();
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     let failure = job.summary().failure.expect("the output is gone");
     assert_eq!("output", failure.kind);
     assert!(failure.message.to_string().contains("/out"), "{}", failure.message);
@@ -90,7 +90,7 @@ fn an_output_error_ends_the_job() {
 fn rows_committed_before_an_output_error_are_kept() {
     let server = server();
     let mut fifo = Fifo::new();
-    fifo.rig.options.sink.commit_every = Some(Duration::ZERO);
+    fifo.rig.options.sink.commit_interval = Some(Duration::ZERO);
     let job = fifo.rig.start();
     let tmp = fifo.rig.path("out/_headgate/tmp");
     // A directory has the name of the first part of succeeded rows.
@@ -109,7 +109,7 @@ fn every_row_is_in_the_parquet_files() {
     let mut rig = Rig::new(url(server.address(), "/[1-2500]")).concurrency(32, 2);
     rig.options.sink.format = Format::Parquet;
     let job = rig.start();
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     assert_eq!(Some(2500), preview(&rig.path("out"), 3, false).expect("results").total_rows);
 }
 
@@ -120,6 +120,6 @@ fn a_job_without_output_counts_its_results() {
     rig.options.sink.format = Format::None;
     rig.options.sink.output = Output::Nowhere;
     let job = rig.start();
-    assert!(job.wait(crate::harness::PATIENCE));
-    assert_eq!((2500, 2500), (job.summary().answered, server.statistics().requests));
+    assert!(job.wait(crate::harness::MAX_WAIT));
+    assert_eq!((2500, 2500), (job.summary().succeeded, server.statistics().requests));
 }

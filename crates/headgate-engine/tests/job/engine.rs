@@ -11,7 +11,7 @@ use headgate_engine::{Engine, Run};
 use headgate_table::source::Source;
 use headgate_testserver::Server;
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::{Channel, Collector, Seen, engine, passage, start};
 
 fn urls(server: &Server, path: &str, count: usize) -> Vec<String> {
@@ -29,7 +29,7 @@ fn concurrent_runs_have_their_own_rows_and_figures() {
     let runs = [("/1", 500, 7), ("/2", 300, 20), ("/status/404", 400, 1)]
         .map(|(path, count, concurrency)| (count, start(&engine, urls(&server, path, count), concurrency)));
     for (count, (run, seen)) in runs {
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         let summary = run.summary();
         assert_eq!((count as u64, None), (summary.rows, summary.failure.map(|failure| failure.message)));
         let rows: Vec<i64> = seen.rows().iter().map(|ended| ended.row).collect();
@@ -43,7 +43,7 @@ fn a_run_reuses_the_connections_of_an_earlier_run() {
     let (engine, server) = (engine(1), server());
     for _ in 0..5 {
         let (run, seen) = start(&engine, urls(&server, "/", 40), 4);
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         assert_eq!(vec![Some(200); 40], seen.statuses());
     }
     assert_eq!((200, 4), (server.statistics().requests, server.statistics().connections_accepted));
@@ -63,10 +63,10 @@ fn a_request_that_waits_for_a_connection_opens_one_when_the_limit_of_its_host_is
     let (waiting, seen) = limited("/");
     eventually("it waits for one", || waiting.snapshot().in_flight == 1);
     waiting.set([("concurrency_per_host".to_owned(), "2".to_owned())].into()).expect("it can be set");
-    assert!(waiting.wait(PATIENCE));
+    assert!(waiting.wait(MAX_WAIT));
     assert_eq!(vec![Some(200)], seen.statuses());
     hanging.abort();
-    assert!(hanging.wait(PATIENCE));
+    assert!(hanging.wait(MAX_WAIT));
 }
 
 #[test]
@@ -75,15 +75,15 @@ fn a_failing_sink_ends_only_its_own_run() {
     let (other, seen) = hanging(&engine, &server);
     let sink = Collector::refusing(JobError::output("the disk is full"));
     let run = Run::start(&engine, passage(Channel::of(urls(&server, "/", 5000)), sink, 8)).expect("a run");
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert_eq!("the disk is full", run.summary().failure.expect("it failed").message.to_string());
 
     assert!(!other.wait(Duration::ZERO));
     let (run, seen_after) = start(&engine, urls(&server, "/", 50), 8);
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert_eq!(vec![Some(200); 50], seen_after.statuses());
     other.abort();
-    assert!(other.wait(PATIENCE));
+    assert!(other.wait(MAX_WAIT));
     assert_eq!((1, None), (other.summary().abandoned, other.summary().failure.map(|failure| failure.message)));
     assert_eq!(0, seen.rows().len());
 }
@@ -110,12 +110,12 @@ fn a_panicking_source_fails_only_its_own_run() {
     let broken =
         Passage { source: Box::new(Panics(Channel::of(urls(&server, "/", 3)))), ..passage(Channel::of([]), unused, 2) };
     let run = Run::start(&engine, broken).expect("a run");
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert!(run.summary().failure.expect("it failed").message.to_string().contains("the source panicked"));
 
     other_rows.send(urls(&server, "/", 10)).expect("the source is there");
     drop(other_rows);
-    assert!(other.wait(PATIENCE));
+    assert!(other.wait(MAX_WAIT));
     assert_eq!((None, 10), (other.summary().failure.map(|failure| failure.message), seen.rows().len()));
 }
 
@@ -133,16 +133,16 @@ fn a_stop_leaves_unstarted_rows_undone_and_other_runs_running() {
     eventually("two are in flight", || run.snapshot().in_flight == 2);
     run.stop();
     run.abort();
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     let summary = run.summary();
     assert_eq!((3, 2, true), (summary.rows, summary.abandoned, summary.interrupted));
 
     let (again, seen) = start(&engine, urls(&server, "/", 20), 4);
-    assert!(again.wait(PATIENCE));
+    assert!(again.wait(MAX_WAIT));
     assert_eq!(20, seen.rows().len());
     assert_eq!(1, hangs.snapshot().in_flight);
     hangs.abort();
-    assert!(hangs.wait(PATIENCE));
+    assert!(hangs.wait(MAX_WAIT));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_row_can_be_cancelled_in_any_state_and_fails_alone() {
     run.cancel(3);
     run.cancel(1);
     drop(rows);
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
 
     let cancelled = Some("cancelled".to_owned());
     let ended: Vec<_> = seen.rows().into_iter().map(|row| (row.row, row.status, row.error, row.attempts)).collect();
@@ -173,7 +173,7 @@ fn a_row_can_be_cancelled_in_any_state_and_fails_alone() {
         (4, Some(200), None, 1),
     ];
     assert_eq!(expected, ended);
-    assert_eq!((2, 3), (run.summary().answered, run.summary().failed));
+    assert_eq!((2, 3), (run.summary().succeeded, run.summary().failed));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn headers_of_one_run_are_never_sent_for_another() {
         })
         .collect();
     for (number, run, seen) in started {
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         for row in seen.rows() {
             let echo = String::from_utf8(row.body).expect("text");
             assert!(echo.contains(&format!("Bearer run {number}")), "{number}: {echo}");
@@ -223,14 +223,14 @@ fn a_concurrency_above_the_open_files_limit_is_refused_until_another_run_ends() 
     let (first, _) = start(&engine, urls(&server, "/fault/hang-before-headers", 1), first);
     let (_, sink) = Collector::new();
     let refused = Run::start(&engine, passage(Channel::of([]), sink, most));
-    let message = refused.expect_err("there is no room").message;
+    let message = refused.expect_err("no capacity is free").message;
     assert!(message.to_string().contains("files open"), "{message}");
     first.abort();
-    assert!(first.wait(PATIENCE));
-    eventually("there is room", || {
+    assert!(first.wait(MAX_WAIT));
+    eventually("capacity is free", || {
         let (_, sink) = Collector::new();
-        Run::start(&engine, passage(Channel::of([]), sink, most)).is_ok_and(|run| run.wait(PATIENCE))
+        Run::start(&engine, passage(Channel::of([]), sink, most)).is_ok_and(|run| run.wait(MAX_WAIT))
     });
     hangs.abort();
-    assert!(hangs.wait(PATIENCE));
+    assert!(hangs.wait(MAX_WAIT));
 }

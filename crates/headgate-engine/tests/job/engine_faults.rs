@@ -13,7 +13,7 @@ use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::Sink;
 use headgate_table::source::Source;
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, engine, passage, start};
 
 /// A source that panics at the first batch.
@@ -58,10 +58,10 @@ fn a_panicking_sink_ends_its_run_though_the_source_yields_no_rows() {
     let passage = Passage { sink: Box::new(PanickingSink), ..passage(source, unused, 2) };
     let run = Run::start(&engine, passage).expect("a run");
     rows.send(vec![url(server.address(), "/")]).expect("the source is there");
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert!(failure(&run).contains("the sink panicked"));
     let (other, seen) = start(&engine, vec![url(server.address(), "/")], 1);
-    assert!(other.wait(PATIENCE));
+    assert!(other.wait(MAX_WAIT));
     assert_eq!(vec![Some(200)], seen.statuses());
 }
 
@@ -72,15 +72,14 @@ fn a_batch_that_cannot_be_built_fails_its_run() {
     let source = BrokenKept(Some(url(server.address(), "/")));
     let passage = Passage { source: Box::new(source), ..passage(Channel::of([]), sink, 2) };
     let run = Run::start(&engine, passage).expect("a run");
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert!(run.summary().failure.is_some());
 }
 
 #[test]
 fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     let server = server();
-    let engine =
-        Engine::start(&EngineOptions { threads: Some(1), max_memory_bytes: Some(1000), ..EngineOptions::default() });
+    let engine = Engine::start(&EngineOptions { threads: Some(1), max_memory: Some(1000), ..EngineOptions::default() });
     let engine = engine.expect("an engine");
     let (release, stuck) = StuckSink::new();
     let large = || vec![url(server.address(), "/bytes/5000"); 10];
@@ -90,13 +89,13 @@ fn a_run_with_a_blocked_sink_leaves_memory_to_other_runs_and_can_be_aborted() {
     eventually("the first run has sent its requests", || server.statistics().requests >= 4);
 
     let (second, seen) = start(&engine, large(), 4);
-    assert!(second.wait(PATIENCE));
+    assert!(second.wait(MAX_WAIT));
     assert_eq!(10, seen.rows().len());
 
     first.abort();
     let before = Instant::now();
     assert!(first.wait(Duration::from_secs(3600)), "an aborted run is waited for no longer than a second");
-    assert!(before.elapsed() < PATIENCE);
+    assert!(before.elapsed() < MAX_WAIT);
     drop(release);
 }
 
@@ -107,7 +106,7 @@ fn a_row_that_is_cancelled_while_the_input_ends_has_an_outcome() {
         let (run, seen) = start(&engine, (0..3).map(|_| url(server.address(), "/")), 1);
         run.cancel(2);
         run.cancel(1);
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         let rows: Vec<i64> = seen.rows().iter().map(|ended| ended.row).collect();
         assert_eq!(vec![0, 1, 2], rows);
     }
@@ -117,14 +116,14 @@ fn a_row_that_is_cancelled_while_the_input_ends_has_an_outcome() {
 fn the_figures_of_an_ended_run_do_not_change() {
     let (engine, server) = (engine(1), server());
     let (run, _) = start(&engine, vec![url(server.address(), "/"); 50], 4);
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     eventually("its share has ended, too", || run.snapshot().in_flight == 0);
-    let told = |run: &Run| {
+    let figures = |run: &Run| {
         let summary = run.summary();
-        (summary.cpu_s, summary.peak_rss_bytes, summary.elapsed_s, summary.bound_by.text.to_string())
+        (summary.cpu_s, summary.peak_rss_bytes, summary.elapsed_s, summary.bottleneck.text.to_string())
     };
-    let before = told(&run);
+    let before = figures(&run);
     let (other, _) = start(&engine, vec![url(server.address(), "/"); 3000], 4);
-    assert!(other.wait(PATIENCE));
-    assert_eq!(before, told(&run));
+    assert!(other.wait(MAX_WAIT));
+    assert_eq!(before, figures(&run));
 }

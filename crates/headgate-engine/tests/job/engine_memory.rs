@@ -10,13 +10,12 @@ use headgate_core::options::EngineOptions;
 use headgate_engine::testing::Passage;
 use headgate_engine::{Engine, Run};
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::{Channel, Collector, StuckSink, passage};
 use crate::scripted::{Scripted, read_head};
 
-fn engine(max_memory_bytes: u64) -> Engine {
-    let options =
-        EngineOptions { threads: Some(1), max_memory_bytes: Some(max_memory_bytes), ..EngineOptions::default() };
+fn engine(max_memory: u64) -> Engine {
+    let options = EngineOptions { threads: Some(1), max_memory: Some(max_memory), ..EngineOptions::default() };
     Engine::start(&options).expect("an engine")
 }
 
@@ -42,18 +41,18 @@ fn memory_of_headers_is_reserved_and_released_whatever_happens_to_the_body() {
         ("Content-Encoding: gzip\r\nContent-Length: 25", gzip),
     ] {
         let head = format!("HTTP/1.1 200 OK\r\n{says}\r\n{long}\r\n");
-        let server = Scripted::answering([head.as_bytes(), body].concat());
+        let server = Scripted::responding([head.as_bytes(), body].concat());
         let engine = engine(BUDGET_BYTES);
         let budget = engine.memory();
         let source = Channel::of(vec![server.url("/"); 200]);
-        let (run, release) = start_stuck(&engine, source, 200, PATIENCE);
+        let (run, release) = start_stuck(&engine, source, 200, MAX_WAIT);
         eventually("heads have filled the budget", || budget.used() > BUDGET_BYTES / 2);
         // Finished rows hold their headers: three batches of a megabyte that wait for the sink, and those in the lanes.
         assert!(run.snapshot().rows * HEAD_BYTES < 2 * BUDGET_BYTES, "{says}: {}", run.snapshot().rows);
         drop(release);
-        assert!(run.wait(PATIENCE));
+        assert!(run.wait(MAX_WAIT));
         assert_eq!((200, None), (run.summary().rows, run.summary().failure.map(|failure| failure.message)), "{says}");
-        eventually("all is given back", || budget.used() == 0);
+        eventually("all memory is released", || budget.used() == 0);
     }
 }
 
@@ -72,8 +71,8 @@ fn bodies_that_arrive_together_after_their_headers_are_reserved_before_they_are_
     let (_, sink) = Collector::new();
     // In a debug build, every read checks that its bytes were reserved.
     let run = Run::start(&engine, passage(Channel::of(vec![server.url("/"); LANES]), sink, LANES)).expect("a run");
-    assert!(run.wait(PATIENCE));
-    assert_eq!((LANES as u64, None), (run.summary().answered, run.summary().failure.map(|failure| failure.message)));
+    assert!(run.wait(MAX_WAIT));
+    assert_eq!((LANES as u64, None), (run.summary().succeeded, run.summary().failure.map(|failure| failure.message)));
 }
 
 #[test]
@@ -89,10 +88,10 @@ fn a_row_that_waits_for_memory_for_longer_than_its_timeout_succeeds() {
         let (_, sink) = Collector::new();
         let mut never = passage(Channel::of([url(server.address(), "/fault/hang-before-headers")]), sink, 1);
         never.request.timeout = TIMEOUT;
-        assert!(Run::start(&engine, never).expect("a run").wait(PATIENCE));
+        assert!(Run::start(&engine, never).expect("a run").wait(MAX_WAIT));
         drop(release);
-        assert!(run.wait(PATIENCE));
-        assert_eq!(10, run.summary().answered, "{path}: {:?}", run.summary().errors);
+        assert!(run.wait(MAX_WAIT));
+        assert_eq!(10, run.summary().succeeded, "{path}: {:?}", run.summary().errors);
     }
 }
 
@@ -145,7 +144,7 @@ fn the_wait_of_a_row_for_memory_counts_for_no_timeout_of_it_or_of_the_next_row()
     assert!(elapsed(3) < HELD, "{:?}", elapsed(3));
     assert!(elapsed(4) >= SLOW, "{:?}", elapsed(4));
     run.abort();
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
 }
 
 /// URLs of redirects, kept redirects and cookies: 64 KiB each, reserved while the row is in flight.
@@ -164,8 +163,8 @@ fn memory_of_a_redirect_chain_is_reserved_and_released() {
                 let _ = read_head(&mut stream);
                 return;
             }
-            let answer = format!("HTTP/1.1 302 x\r\nLocation: /{location}\r\n{cookies}Content-Length: 0\r\n\r\n");
-            if stream.write_all(answer.as_bytes()).is_err() {
+            let reply = format!("HTTP/1.1 302 x\r\nLocation: /{location}\r\n{cookies}Content-Length: 0\r\n\r\n");
+            if stream.write_all(reply.as_bytes()).is_err() {
                 return;
             }
         }
@@ -176,12 +175,12 @@ fn memory_of_a_redirect_chain_is_reserved_and_released() {
     let mut passage = passage(Channel::of(vec![server.url("/"); ROWS]), sink, ROWS);
     passage.request.response.max_redirects = 3;
     passage.request.response.keep_redirects = true;
-    passage.request.response.cookies = true;
-    passage.run.grace = Duration::ZERO;
+    passage.request.response.redirect_cookies = true;
+    passage.run.shutdown_timeout = Duration::ZERO;
     let run = Run::start(&engine, passage).expect("a run");
     let expected = ROWS * (2 * URL_BYTES + COOKIES * 4000);
-    eventually("all of them are on their way", || budget.used() >= expected as u64);
+    eventually("all of them are in flight", || budget.used() >= expected as u64);
     run.abort();
-    assert!(run.wait(PATIENCE));
-    eventually("all is given back", || budget.used() == 0);
+    assert!(run.wait(MAX_WAIT));
+    eventually("all memory is released", || budget.used() == 0);
 }

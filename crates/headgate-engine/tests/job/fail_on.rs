@@ -20,7 +20,7 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
     // The helper that reads the results checks that each row is in a file of its kind.
     let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(&rig.options.request.fail_on)).collect();
     assert_eq!(failed.len() as u64, summary.failed);
-    assert_eq!((rows.len() - failed.len()) as u64, summary.answered);
+    assert_eq!((rows.len() - failed.len()) as u64, summary.succeeded);
     let counted = |status| summary.errors.get(&format!("status:{status}")) == Some(&1);
     failed.iter().filter_map(|row| row.status).inspect(|status| assert!(counted(*status), "{status}")).collect()
 }
@@ -52,8 +52,8 @@ fn an_incomplete_response_has_its_own_error_kind_whatever_its_status() {
     let mut rig = Rig::new(url(server.address(), "/fault/reset-mid-body"));
     rig.options.request.fail_on = "2xx".parse::<StatusSet>().expect("statuses");
     let (rows, summary) = rig.run();
-    assert_eq!((Some(200), Some("closed")), (rows[0].status, rows[0].kind()));
-    assert_eq!(vec!["closed"], summary.errors.keys().collect::<Vec<_>>());
+    assert_eq!((Some(200), Some("connection_closed")), (rows[0].status, rows[0].kind()));
+    assert_eq!(vec!["connection_closed"], summary.errors.keys().collect::<Vec<_>>());
 }
 
 #[test]

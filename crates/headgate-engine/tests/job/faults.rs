@@ -33,16 +33,16 @@ use End::{Body, Error};
 /// Each fault, the status that is known at the end, and the outcome of the row.
 const ENDS: &[(&str, Option<u16>, End)] = &[
     // connection
-    ("refuse", None, Error("closed", "the server closed the connection without an answer")),
-    ("reset-before-headers", None, Error("closed", "reset")),
-    ("close-mid-headers", None, Error("closed", "in the middle of the head")),
-    ("reset-after-headers", Some(200), Error("closed", "reset")),
-    ("reset-mid-body", Some(200), Error("closed", "reset")),
-    ("hang-before-headers", None, Error("timeout", "no answer came in time")),
-    ("hang-mid-headers", None, Error("timeout", "no answer came in time")),
+    ("refuse", None, Error("connection_closed", "the server closed the connection without a response")),
+    ("reset-before-headers", None, Error("connection_closed", "reset")),
+    ("close-mid-headers", None, Error("connection_closed", "in the middle of the head")),
+    ("reset-after-headers", Some(200), Error("connection_closed", "reset")),
+    ("reset-mid-body", Some(200), Error("connection_closed", "reset")),
+    ("hang-before-headers", None, Error("timeout", "no response came in time")),
+    ("hang-mid-headers", None, Error("timeout", "no response came in time")),
     ("hang-mid-body", Some(200), Error("timeout", "the body was not complete in time")),
     ("drip", Some(200), Error("timeout", "the body was not complete in time")),
-    ("drip-headers", None, Error("timeout", "no answer came in time")),
+    ("drip-headers", None, Error("timeout", "no response came in time")),
     ("endless-body", Some(200), Error("body_too_large", "larger than it may be")),
     ("endless-body-close-delimited", Some(200), Error("body_too_large", "larger than it may be")),
     ("close-after-response", Some(200), Body(HELLO)),
@@ -68,7 +68,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("zstd-windows", Some(200), Error("body_too_large", "larger than it may be when it is decoded")),
     ("deflated-nothing", Some(200), Error("body_too_large", "larger than it may be when it is decoded")),
     // framing
-    ("content-length-too-long", Some(200), Error("closed", "in the middle of the body")),
+    ("content-length-too-long", Some(200), Error("connection_closed", "in the middle of the body")),
     ("content-length-too-short", Some(200), Body("Hello")),
     ("conflicting-content-lengths", None, Error("protocol", "content-lengths that differ")),
     ("repeated-content-length", Some(200), Body(HELLO)),
@@ -82,8 +82,8 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("negative-chunk-size", Some(200), Error("protocol", "size of a chunk is not a hexadecimal number")),
     ("chunk-size-overflow", Some(200), Error("protocol", "size of a chunk is too large")),
     ("chunk-too-long", Some(200), Error("protocol", "longer than its size says")),
-    ("truncated-chunk", Some(200), Error("closed", "in the middle of the body")),
-    ("truncated-chunks", Some(200), Error("closed", "in the middle of the body")),
+    ("truncated-chunk", Some(200), Error("connection_closed", "in the middle of the body")),
+    ("truncated-chunks", Some(200), Error("connection_closed", "in the middle of the body")),
     ("endless-chunk-extension", Some(200), Error("protocol", "chunk extensions are too long")),
     ("endless-trailers", Some(200), Error("protocol", "trailers are too long")),
     ("extensions-and-trailers", Some(200), Body(HELLO)),
@@ -95,9 +95,9 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("redirect-loop", Some(302), Error("redirect_loop", "leads back to a request")),
     ("redirect-without-location", Some(302), Body(HELLO)),
     ("redirect-to-nothing", Some(302), Body("")),
-    ("redirect-broken", Some(302), Error("protocol", "leads to no URL: invalid IPv6 address")),
+    ("redirect-broken", Some(302), Error("protocol", "leads to an invalid URL: invalid IPv6 address")),
     ("redirect-other-scheme", Some(302), Error("protocol", "neither http nor https")),
-    ("redirect-two-locations", Some(302), Error("protocol", "leads to several places")),
+    ("redirect-two-locations", Some(302), Error("protocol", "has several locations")),
     ("redirect-coded-body", Some(200), Body(HELLO)),
     ("redirect-corrupt-body", Some(200), Body(HELLO)),
     ("redirect-hang-mid-body", Some(200), Body(HELLO)),
@@ -105,11 +105,11 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     // head
     ("garbage", None, Error("protocol", "not HTTP/1")),
     ("http-09", None, Error("protocol", "not HTTP/1")),
-    ("bad-status", None, Error("protocol", "status line is broken")),
-    ("long-status", None, Error("protocol", "broken")),
+    ("bad-status", None, Error("protocol", "status line is malformed")),
+    ("long-status", None, Error("protocol", "malformed")),
     ("no-reason", Some(200), Body(HELLO)),
     ("bad-version", None, Error("protocol", "not HTTP/1")),
-    ("unasked-upgrade", None, Error("protocol", "switched protocols")),
+    ("unsolicited-upgrade", None, Error("protocol", "switched protocols")),
     ("many-headers", None, Error("protocol", "longer than 307200 bytes")),
     ("long-header", None, Error("protocol", "longer than 307200 bytes")),
     ("endless-headers", None, Error("protocol", "more than 5000 headers")),
@@ -121,7 +121,7 @@ const ENDS: &[(&str, Option<u16>, End)] = &[
     ("bare-carriage-return", None, Error("protocol", "a carriage return in the middle")),
     ("nul-in-header", Some(200), Body(HELLO)),
     ("latin-1-header", Some(200), Body(HELLO)),
-    ("space-before-colon", None, Error("protocol", "may say where the body ends")),
+    ("space-before-colon", None, Error("protocol", "may frame the body")),
     ("no-colon", Some(200), Body(HELLO)),
 ];
 
@@ -154,7 +154,7 @@ fn check_fault(row: &ResultRow, name: &str, status: Option<u16>, end: End) {
         Error(kind, says) => {
             assert_eq!(Some(kind), row.kind(), "{name}: {}", row.message());
             let kept = row.body().map_or(0, |body| body.len() as u64);
-            assert_eq!(row.body_bytes, kept, "{name}: what came is kept as it came");
+            assert_eq!(row.received_bytes, kept, "{name}: what came is kept as it came");
             let coded = row.headers().is_some_and(|all| all.iter().any(|(name, _)| *name == "Content-Encoding"));
             assert_eq!(coded && kept > 0, row.body_encoding.is_some(), "{name}");
             assert!(row.message().contains(says), "{name}: {}", row.message());
@@ -190,7 +190,7 @@ fn a_fault_is_one_outcome_and_the_next_row_gets_its_own_response() {
     let faults: Vec<_> = ENDS.iter().filter(|(_, _, end)| !waits(*end)).collect();
     let pairs = faults.iter().flat_map(|(name, _, _)| [fault(&server, name), good(&server, name)]);
     let mut rig = Rig::objects(&pairs.collect::<Vec<_>>()).one_by_one();
-    rig.options.request.max_body_bytes = MAX_BODY_BYTES;
+    rig.options.request.max_body_size = MAX_BODY_BYTES;
     let rows = rig.rows();
     assert_eq!(2 * faults.len(), rows.len());
     for (pair, (name, status, end)) in rows.chunks(2).zip(faults) {
@@ -228,7 +228,7 @@ fn a_server_that_sends_without_pause_cannot_exceed_the_timeout() {
     });
     // There are so many connections that some are always readable.
     let mut rig = Rig::new(server.url("/[1-4]")).concurrency(4, 1).timeout(TIMEOUT);
-    rig.options.request.max_body_bytes = 1 << 30;
+    rig.options.request.max_body_size = 1 << 30;
     for row in rig.rows() {
         assert_eq!((Some("timeout"), Some(200)), (row.kind(), row.status), "{}", row.message());
         let elapsed = Duration::from_micros(row.elapsed_us);

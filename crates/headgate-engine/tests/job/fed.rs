@@ -9,7 +9,7 @@ use headgate_core::row::{OwnOptions, Row, RowExtra};
 use headgate_engine::{Arrived, CompletionQueue, Run, WakeCaller};
 use headgate_testserver::Server;
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::engine;
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Fed {
 
     /// Waits for this many outcomes.
     pub fn wait(&self, count: usize) -> Vec<Arrived> {
-        let (mut arrived, end) = (Vec::new(), Instant::now() + PATIENCE);
+        let (mut arrived, end) = (Vec::new(), Instant::now() + MAX_WAIT);
         while arrived.len() < count {
             let before = arrived.len();
             self.completions.take(usize::MAX, &mut arrived);
@@ -111,7 +111,7 @@ fn every_submitted_row_has_one_outcome() {
     assert_eq!(Some(404), status(&fed.wait(1)[0]));
 
     fed.run.end_feeding();
-    assert!(fed.run.wait(PATIENCE));
+    assert!(fed.run.wait(MAX_WAIT));
     assert_eq!(3001, fed.run.summary().rows);
     let mut more = Vec::new();
     fed.completions.take(usize::MAX, &mut more);
@@ -129,7 +129,7 @@ fn a_waiting_caller_is_notified_when_the_run_ends_without_an_outcome() {
     assert_eq!((0..5).collect::<Vec<_>>(), numbers(&arrived));
     assert!(arrived.iter().all(|arrived| arrived.failed && status(arrived).is_none()));
 
-    assert!(fed.run.wait(PATIENCE));
+    assert!(fed.run.wait(MAX_WAIT));
     assert_eq!(None, fed.submit(&server, "/1", 1), "the run has ended");
     assert_eq!(1, fed.wait(1).len());
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use headgate_engine::testing::BoundKind;
+use headgate_engine::testing::BottleneckKind;
 
 use crate::endings::Fifo;
 use crate::harness::{ResultRow, Rig, eventually, server, slow_server, url};
@@ -33,15 +33,15 @@ fn the_summary_counts_what_is_in_the_result() {
         if row.is_failed(&rig.options.request.fail_on) {
             *errors.entry(reason(row)).or_default() += 1;
         } else {
-            *statuses.entry(row.status.expect("answered")).or_default() += 1;
+            *statuses.entry(row.status.expect("succeeded")).or_default() += 1;
         }
     }
     assert_eq!(BTreeMap::from([(200, 80), (404, 40)]), statuses);
-    let expected = [("closed", 40), ("invalid_request", 1), ("protocol", 20), ("status:503", 20)];
+    let expected = [("connection_closed", 40), ("invalid_request", 1), ("protocol", 20), ("status:503", 20)];
     assert_eq!(BTreeMap::from(expected.map(|(reason, count)| (reason.to_owned(), count))), errors);
     assert_eq!((&statuses, &errors), (&summary.statuses, &summary.errors));
-    assert_eq!((120, 81), (summary.answered, summary.failed));
-    assert_eq!(rows.iter().map(|row| row.body_bytes).sum::<u64>(), summary.bytes_received);
+    assert_eq!((120, 81), (summary.succeeded, summary.failed));
+    assert_eq!(rows.iter().map(|row| row.received_bytes).sum::<u64>(), summary.received_bytes);
     for (why, example) in &summary.error_examples {
         let row = &rows[example.row as usize];
         let message = row.error_message.as_deref().unwrap_or("the server responded with 503 Service Unavailable");
@@ -72,11 +72,11 @@ fn a_snapshot_reports_the_progress_of_a_job() {
     let job = rig.start();
     eventually("the last rows hang", || server.statistics().requests_in_progress == 2);
     // A lane counts as in flight until it has found that there is no other row.
-    eventually("the others are done", || (4, 2) == (job.snapshot().rows, job.snapshot().in_flight));
+    eventually("the other rows are done", || (4, 2) == (job.snapshot().rows, job.snapshot().in_flight));
     let now = job.snapshot();
-    assert_eq!((4, 4, 0), (now.rows, now.answered, now.failed));
+    assert_eq!((4, 4, 0), (now.rows, now.succeeded, now.failed));
     assert_eq!((2, 4, false), (now.in_flight, now.concurrency, now.stopping));
-    assert_eq!(4 * "Hello, World!".len() as u64, now.bytes_received);
+    assert_eq!(4 * "Hello, World!".len() as u64, now.received_bytes);
     job.abort();
     let (rows, summary) = rig.finish(&job);
     assert_eq!((4, 4, 0), (rows.len(), summary.rows, job.snapshot().in_flight));
@@ -96,11 +96,11 @@ fn a_pattern_has_a_known_number_of_rows() {
 fn the_bottleneck_with_a_slow_server_is_the_concurrency() {
     let server = slow_server(0.05..=0.05);
     let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();
-    assert_eq!(BoundKind::Concurrency, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Concurrency, summary.bottleneck.kind, "{}", summary.bottleneck.text);
     assert!(
-        summary.bound_by.text.to_string().starts_with("bound by concurrency: 4 in flight"),
+        summary.bottleneck.text.to_string().starts_with("bottleneck: concurrency. 4 requests in flight"),
         "{}",
-        summary.bound_by.text
+        summary.bottleneck.text
     );
 }
 
@@ -114,15 +114,15 @@ fn the_bottleneck_with_a_slow_input_is_the_input() {
     // Compared with the wait for the next row, the time to start has no weight.
     let started_s = job.snapshot().elapsed_s;
     eventually("the input is slow", || job.snapshot().elapsed_s > 10.0 * started_s);
-    assert_eq!(BoundKind::Input, job.snapshot().bound_by.kind);
+    assert_eq!(BottleneckKind::Input, job.snapshot().bottleneck.kind);
     assert!(!job.wait(Duration::ZERO));
     let rig = fifo.close();
     let (_, summary) = rig.finish(&job);
-    assert_eq!(BoundKind::Input, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Input, summary.bottleneck.kind, "{}", summary.bottleneck.text);
 }
 
 #[test]
 fn a_job_without_rows_reports_no_requests() {
     let (rows, summary) = Rig::file("empty.txt", "").run();
-    assert_eq!((0, 0, BoundKind::Nothing), (rows.len(), summary.rows, summary.bound_by.kind));
+    assert_eq!((0, 0, BottleneckKind::Nothing), (rows.len(), summary.rows, summary.bottleneck.kind));
 }

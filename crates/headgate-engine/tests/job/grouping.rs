@@ -9,7 +9,7 @@ use headgate_core::message::OptionName;
 use serde_json::json;
 
 use crate::faults::{self, fault};
-use crate::harness::{PATIENCE, ResultRow, Rig, server};
+use crate::harness::{MAX_WAIT, ResultRow, Rig, server};
 use crate::scripted::{Full, Scripted};
 use crate::tls::{Authority, echo, localhost, start};
 
@@ -30,24 +30,24 @@ fn only<'a>(kind: &'a str, message: &'a str, count: usize) -> BTreeMap<(&'a str,
 }
 
 /// Returns the message of each fault of a server, in a job with this maximum body size.
-fn messages(waiting: bool, timeout: Duration, max_body_bytes: u64) -> BTreeMap<&'static str, (String, String)> {
+fn messages(waiting: bool, timeout: Duration, max_body_size: u64) -> BTreeMap<&'static str, (String, String)> {
     let server = server();
     let names: Vec<_> = faults::failing(waiting).collect();
     let rows = names.iter().map(|name| fault(&server, name));
     let mut rig = Rig::objects(&rows.collect::<Vec<_>>()).concurrency(names.len(), 1).timeout(timeout);
-    rig.options.request.max_body_bytes = max_body_bytes;
+    rig.options.request.max_body_size = max_body_size;
     let rows = rig.rows();
-    let said = rows.iter().map(|row| {
+    let results = rows.iter().map(|row| {
         let port = server.address().port().to_string();
         assert!(!row.message().contains(&port), "{}", row.message());
         (row.kind().unwrap_or_else(|| panic!("{}", row.url)).to_owned(), row.message().to_owned())
     });
-    names.into_iter().zip(said).collect()
+    names.into_iter().zip(results).collect()
 }
 
 #[test]
 fn a_fault_has_the_same_message_for_different_servers_and_limits() {
-    assert_eq!(messages(false, PATIENCE, 1024 * 1024), messages(false, PATIENCE * 2, 1024 * 1000));
+    assert_eq!(messages(false, MAX_WAIT, 1024 * 1024), messages(false, MAX_WAIT * 2, 1024 * 1000));
     assert_eq!(messages(true, SHORT * 3, 1024 * 1024), messages(true, SHORT * 4, 1024 * 1000));
 }
 
@@ -85,7 +85,7 @@ fn ports_without_a_listener_are_one_group_with_the_address_in_the_detail() {
 #[test]
 fn hostnames_that_do_not_exist_are_one_group() {
     let rows = Rig::urls(["a", "b"].map(|name| format!("http://{name}.invalid/"))).rows();
-    assert_eq!(only("resolve", "there is no such name", 2), groups(&rows));
+    assert_eq!(only("dns", "the hostname does not exist", 2), groups(&rows));
 }
 
 #[test]
@@ -122,13 +122,13 @@ fn connect_timeouts_and_response_timeouts_are_separate_groups() {
             silent.address.to_string(),
             silent.url("/").replace("http:", "https:"),
         ),
-        ("timeout", "no answer came in time", String::new(), silent.url("/")),
+        ("timeout", "no response came in time", String::new(), silent.url("/")),
     ] {
         let mut rig = Rig::urls([url]).timeout(SHORT * 3);
         rig.options.request.connect_timeout = SHORT;
         let (row, example) = rig.failed_row();
         assert_eq!((Some(kind), message, &*detail), (row.kind(), row.message(), row.detail()));
-        let option = if kind == "timeout" { OptionName::TimeoutS } else { OptionName::ConnectTimeoutS };
+        let option = if kind == "timeout" { OptionName::Timeout } else { OptionName::ConnectTimeout };
         assert_eq!(Some(option), example.option);
         assert_eq!((message, row.error_detail.as_deref()), (&*example.message, example.detail.as_deref()));
     }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 /// How long to wait for an expected event: far longer than it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// One row of a result.
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +38,7 @@ pub struct ResultRow {
     headers: Option<Vec<Header>>,
     body: Option<String>,
     body_base64: Option<String>,
-    pub body_bytes: u64,
+    pub received_bytes: u64,
     pub body_encoding: Option<String>,
     pub body_truncated: bool,
     pub path: Option<String>,
@@ -98,7 +98,7 @@ impl ResultRow {
 
     /// Returns the request as the server's `/echo` received it.
     pub fn echo(&self) -> Echo {
-        serde_json::from_str(self.text()).expect("the answer of /echo")
+        serde_json::from_str(self.text()).expect("the response of /echo")
     }
 }
 
@@ -144,8 +144,8 @@ impl Rig {
                 ..SinkOptions::default()
             },
             selection: SelectionOptions::default(),
-            request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-            run: RunOptions { concurrency: 8, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
+            request: RequestOptions { timeout: MAX_WAIT, ..RequestOptions::default() },
+            run: RunOptions { concurrency: 8, shutdown_timeout: MAX_WAIT, ..RunOptions::default() }.without_retries(),
             engine: EngineOptions { threads: Some(2), ..EngineOptions::default() },
         };
         Self { directory, options }
@@ -216,7 +216,7 @@ impl Rig {
 
     /// Runs the job to its end.
     pub fn finish(&self, job: &Run) -> (Vec<ResultRow>, Summary) {
-        assert!(job.wait(PATIENCE), "the job does not end: {:?}", job.snapshot());
+        assert!(job.wait(MAX_WAIT), "the job does not end: {:?}", job.snapshot());
         (self.results(), job.summary())
     }
 
@@ -290,7 +290,7 @@ pub fn url(address: SocketAddr, path: &str) -> String {
 
 /// Waits until `condition` holds.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     while !condition() {
         assert!(Instant::now() < until, "it never came to pass that {what}");
         std::thread::sleep(Duration::from_millis(1));

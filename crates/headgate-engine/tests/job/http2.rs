@@ -138,7 +138,7 @@ fn the_stream_limit_of_the_server_holds_and_another_connection_takes_the_rest() 
         loop {
             let streams: Vec<u32> = (0..3).map_while(|_| peer.request()).collect();
             seen.fetch_max(streams.len(), Ordering::SeqCst);
-            streams.iter().try_for_each(|stream| peer.answer(*stream, b""))?;
+            streams.iter().try_for_each(|stream| peer.respond(*stream, b""))?;
             if streams.len() < 3 {
                 return None;
             }
@@ -159,7 +159,7 @@ fn a_stream_limit_that_the_server_lowers_holds_from_then_on() {
         peer.allow(1)?;
         // The client has acknowledged the settings.
         while peer.read_to(SETTINGS)?.flags & ACK == 0 {}
-        first.iter().try_for_each(|stream| peer.answer(*stream, b""))?;
+        first.iter().try_for_each(|stream| peer.respond(*stream, b""))?;
         loop {
             let stream = peer.request()?;
             // A second request would arrive before the response to this one.
@@ -173,7 +173,7 @@ fn a_stream_limit_that_the_server_lowers_holds_from_then_on() {
             if next.kind == HEADERS {
                 return peer.reset(stream, CANCEL);
             }
-            peer.answer(stream, b"")?;
+            peer.respond(stream, b"")?;
         }
     });
     let rows = rig(&server, 40).concurrency(4, 1).rows();
@@ -189,8 +189,8 @@ fn requests_that_goaway_leaves_unprocessed_are_resent_without_a_counted_attempt(
         let streams: Vec<u32> = (0..8).map_while(|_| peer.request()).collect();
         // The server responds to the first two of them, and to no others.
         peer.go_away(streams[1], NO_ERROR)?;
-        peer.answer(streams[0], b"first")?;
-        peer.answer(streams[1], b"first")?;
+        peer.respond(streams[0], b"first")?;
+        peer.respond(streams[1], b"first")?;
         while peer.read().is_some() {}
         None
     });
@@ -211,7 +211,7 @@ fn a_refused_stream_is_resent_whatever_its_method_but_not_forever() {
             if count.fetch_add(1, Ordering::SeqCst) < 3 {
                 peer.reset(stream, REFUSED_STREAM)?;
             } else {
-                peer.answer(stream, b"")?;
+                peer.respond(stream, b"")?;
             }
         }
     });
@@ -228,8 +228,8 @@ fn a_refused_stream_is_resent_whatever_its_method_but_not_forever() {
         }
     });
     let row = rig(&server, 1).row();
-    assert_eq!((None, Some("closed"), 1), (row.status, row.kind(), row.attempts));
-    assert_eq!("the server ended the HTTP/2 stream without an answer (REFUSED_STREAM)", row.message());
+    assert_eq!((None, Some("connection_closed"), 1), (row.status, row.kind(), row.attempts));
+    assert_eq!("the server ended the HTTP/2 stream without a response (REFUSED_STREAM)", row.message());
     assert_eq!(6, sent.load(Ordering::SeqCst));
 }
 
@@ -239,7 +239,7 @@ fn a_reset_after_the_complete_response_does_no_harm() {
         loop {
             let stream = peer.request()?;
             // The server resets the stream before it has read the whole request.
-            peer.answer(stream, b"enough")?;
+            peer.respond(stream, b"enough")?;
             peer.reset(stream, NO_ERROR)?;
         }
     });
@@ -256,7 +256,7 @@ fn a_reset_after_the_complete_response_does_no_harm() {
 fn a_connection_that_closes_before_the_preface_fails_with_closed() {
     let server = Scripted::start(|stream, _| drop(stream));
     let rows = rig(&server, 3).timeout(Duration::from_secs(40)).rows();
-    assert_eq!(vec![Some("closed"); 3], rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
+    assert_eq!(vec![Some("connection_closed"); 3], rows.iter().map(ResultRow::kind).collect::<Vec<_>>());
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_body_that_is_reset_before_its_end_is_incomplete_whatever_the_code() {
         Some(())
     });
     let row = rig(&server, 1).row();
-    assert_eq!((Some("closed"), "half of"), (row.kind(), row.text()), "{}", row.message());
+    assert_eq!((Some("connection_closed"), "half of"), (row.kind(), row.text()), "{}", row.message());
 }
 
 #[test]
@@ -315,27 +315,37 @@ fn empty_data_frames_and_small_window_updates_close_no_connection() {
 fn a_protocol_violation_of_the_server_fails_with_a_message_that_names_it() {
     type Serve = fn(&mut Peer, u32) -> Option<()>;
     let cases: [(&str, Option<u16>, &str, Serve); 7] = [
-        ("closed", None, "the server closed the connection without an answer", |_, _| None),
-        ("closed", None, "the server ended the HTTP/2 stream without an answer (CANCEL)", |peer, stream| {
-            peer.reset(stream, CANCEL)?;
-            peer.read_to(GO_AWAY).map(drop)
-        }),
-        ("closed", Some(200), "the server closed the connection in the middle of the body", |peer, stream| {
-            peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
-            peer.send(DATA, 0, stream, b"half")
-        }),
-        ("protocol", None, "the server breaks the rules of HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
+        ("connection_closed", None, "the server closed the connection without a response", |_, _| None),
+        (
+            "connection_closed",
+            None,
+            "the server ended the HTTP/2 stream without a response (CANCEL)",
+            |peer, stream| {
+                peer.reset(stream, CANCEL)?;
+                peer.read_to(GO_AWAY).map(drop)
+            },
+        ),
+        (
+            "connection_closed",
+            Some(200),
+            "the server closed the connection in the middle of the body",
+            |peer, stream| {
+                peer.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
+                peer.send(DATA, 0, stream, b"half")
+            },
+        ),
+        ("protocol", None, "the server violates HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
             // DATA before HEADERS.
             peer.send(DATA, END_STREAM, stream, b"body")?;
             peer.read_to(GO_AWAY).map(drop)
         }),
-        ("protocol", Some(200), "the server breaks the rules of HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
+        ("protocol", Some(200), "the server violates HTTP/2 (PROTOCOL_ERROR)", |peer, stream| {
             // Its content-length is 5 (a literal of a name in the static table).
             peer.send(HEADERS, END_HEADERS, stream, b"\x88\x0f\x0d\x015")?;
             peer.send(DATA, END_STREAM, stream, b"four")?;
             peer.read_to(GO_AWAY).map(drop)
         }),
-        ("protocol", None, "the server breaks the rules of HTTP/2 (FRAME_SIZE_ERROR)", |peer, _| {
+        ("protocol", None, "the server violates HTTP/2 (FRAME_SIZE_ERROR)", |peer, _| {
             peer.send(DATA, 0, 0, &vec![0; 100_000])?;
             peer.read_to(GO_AWAY).map(drop)
         }),
@@ -367,7 +377,7 @@ fn a_flood_of_empty_frames_fails_with_protocol() {
         ("PING", PING, 0, &[1; 8], false),
         ("WINDOW_UPDATE", WINDOW_UPDATE, 0, &[0, 0, 0, 1], false),
         // `:status: 100`, as a literal.
-        ("interim answers", HEADERS, END_HEADERS, b"\x08\x03100", true),
+        ("interim responses", HEADERS, END_HEADERS, b"\x08\x03100", true),
         ("empty DATA", DATA, 0, &[], true),
         ("unknown frames", 0xfa, 0, &[0; 100], false),
     ];
@@ -401,10 +411,10 @@ fn a_body_that_continues_after_its_stream_was_reset_closes_the_connection() {
         }
     });
     let mut rig = rig(&server, 6).timeout(Duration::from_secs(20));
-    rig.options.request.max_body_bytes = 10;
+    rig.options.request.max_body_size = 10;
     for (row, message) in rig.rows().iter().map(|row| (row, row.message())) {
         // The row was on the connection when it closed, or used the next one.
-        let flooded = "the server floods the HTTP/2 connection with frames that nobody needs";
+        let flooded = "the server floods the HTTP/2 connection with useless frames";
         assert!(row.kind() == Some("body_too_large") || message == flooded, "{:?}: {message}", row.kind());
     }
 }
@@ -449,7 +459,7 @@ fn a_body_of_many_flow_control_windows_arrives_complete() {
         peer.read_to(GO_AWAY).map(drop)
     });
     let row = rig(&server, 1).row();
-    assert_eq!((Some(200), None, 4_000_000), (row.status, row.kind(), row.body_bytes));
+    assert_eq!((Some(200), None, 4_000_000), (row.status, row.kind(), row.received_bytes));
     let letter = |piece: u32| char::from(b'a' + (piece % 26) as u8).to_string();
     let expected: String = (0..400_u32).map(|piece| letter(piece).repeat(10_000)).collect();
     assert_eq!(expected, row.text());
@@ -460,7 +470,7 @@ fn the_first_bytes_of_a_body_that_is_too_large_are_kept() {
     let server = start(100, |peer, _| peer.serve(b"0123456789"));
     for (max_bytes, ending) in [(10, None), (9, Some("body_too_large")), (4, Some("body_too_large"))] {
         let mut rig = rig(&server, 1);
-        rig.options.request.max_body_bytes = max_bytes;
+        rig.options.request.max_body_size = max_bytes;
         let row = rig.row();
         let kept = &"0123456789"[..max_bytes as usize];
         assert_eq!((Some(200), ending, kept), (row.status, row.kind(), row.text()), "{}", row.message());

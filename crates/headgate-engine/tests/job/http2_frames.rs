@@ -102,7 +102,7 @@ impl<S: Read + Write> Peer<S> {
         self.read_to(HEADERS).map(|head| head.stream)
     }
 
-    pub fn answer(&mut self, stream: u32, body: &[u8]) -> Option<()> {
+    pub fn respond(&mut self, stream: u32, body: &[u8]) -> Option<()> {
         self.send(HEADERS, END_HEADERS, stream, STATUS_200)?;
         self.send(DATA, END_STREAM, stream, body)
     }
@@ -122,7 +122,7 @@ impl<S: Read + Write> Peer<S> {
             if left == 0 {
                 self.go_away(stream, NO_ERROR)?;
             }
-            self.answer(stream, body)?;
+            self.respond(stream, body)?;
         }
         Some(())
     }
@@ -131,7 +131,7 @@ impl<S: Read + Write> Peer<S> {
     pub fn serve(&mut self, body: &[u8]) -> Option<()> {
         loop {
             let stream = self.request()?;
-            self.answer(stream, body)?;
+            self.respond(stream, body)?;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use headgate_engine::testing::BoundKind;
+use headgate_engine::testing::BottleneckKind;
 
 use crate::harness::Rig;
 use crate::http2::{endings, rig, start, versions};
@@ -30,7 +30,7 @@ fn a_refused_stream_is_resent_as_long_as_the_server_responds_to_other_requests()
         loop {
             let stream = peer.request()?;
             if count.fetch_add(1, Ordering::SeqCst) % 5 == 4 {
-                peer.answer(stream, b"")?;
+                peer.respond(stream, b"")?;
             } else {
                 peer.reset(stream, REFUSED_STREAM)?;
             }
@@ -54,13 +54,13 @@ fn a_stream_that_is_always_refused_fails_though_other_requests_succeed() {
             }
         }
     });
-    let answered = serde_json::json!({"url": server.url("/answered")});
+    let good = serde_json::json!({"url": server.url("/good")});
     let mut objects = vec![serde_json::json!({"url": server.url("/refused"), "method": "POST", "body": "x"})];
-    objects.resize(3001, answered);
+    objects.resize(3001, good);
     let mut rig = Rig::objects(&objects).concurrency(2, 1).timeout(Duration::from_secs(2));
     rig.options.request.http2_prior_knowledge = true;
     let rows = rig.rows();
-    assert!(matches!(rows[0].kind(), Some("closed" | "timeout")), "{}", rows[0].message());
+    assert!(matches!(rows[0].kind(), Some("connection_closed" | "timeout")), "{}", rows[0].message());
     assert_eq!(vec![(Some(200), None); 3000], endings(&rows[1..]));
 }
 
@@ -71,7 +71,7 @@ fn a_silent_connection_gets_no_more_attempts() {
             return peer.serve(b"");
         }
         let stream = peer.request()?;
-        peer.answer(stream, b"")?;
+        peer.respond(stream, b"")?;
         while peer.read().is_some() {}
         None
     });
@@ -105,7 +105,7 @@ fn a_body_in_small_frames_arrives_complete_with_any_number_of_streams() {
         let row = rig.row();
         assert_eq!(
             (Some(200), None, 32 * PIECES as u64),
-            (row.status, row.kind(), row.body_bytes),
+            (row.status, row.kind(), row.received_bytes),
             "{}",
             row.message()
         );
@@ -145,10 +145,10 @@ fn the_bottleneck_of_a_job_that_waits_for_streams_is_the_stream_limit() {
         let Some(mut peer) = Peer::listen(stream) else { return };
         while let Some(stream) = peer.request() {
             thread::sleep(Duration::from_millis(5));
-            peer.answer(stream, b"");
+            peer.respond(stream, b"");
         }
     });
     let (rows, summary) = rig(&server, 60).concurrency(20, 1).run();
     assert_eq!(vec![(Some(200), None); 60], endings(&rows));
-    assert_eq!(BoundKind::Streams, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Streams, summary.bottleneck.kind, "{}", summary.bottleneck.text);
 }

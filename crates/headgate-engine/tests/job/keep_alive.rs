@@ -41,7 +41,7 @@ fn a_request_that_is_not_idempotent_is_never_resent() {
             // host is
             // known to close early, and each request has its own connection.
             let mut expected = vec![None; rows.len()];
-            expected[1] = Some("closed");
+            expected[1] = Some("connection_closed");
             assert_eq!(expected, kinds(&rows), "{method} {fault}");
             assert!(rows.iter().all(|row| row.attempts == 1));
             assert_eq!((ROWS - 1, ROWS - 1), (seen.requests, seen.connections_accepted), "{method} {fault}");
@@ -56,16 +56,16 @@ fn a_server_that_closes_after_each_response_without_announcing_it_loses_no_reque
     assert_eq!((ROWS, ROWS), (seen.requests, seen.connections_accepted));
 
     let (rows, seen) = one_by_one("/fault/close-after-response", "POST");
-    let answered = kinds(&rows).iter().filter(|kind| kind.is_none()).count();
-    assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("closed"))), "{:?}", kinds(&rows));
-    assert_eq!(answered as u64, seen.requests, "rows with a response were requested once, and all others never");
+    let succeeded = kinds(&rows).iter().filter(|kind| kind.is_none()).count();
+    assert!(rows.iter().all(|row| matches!(row.kind(), None | Some("connection_closed"))), "{:?}", kinds(&rows));
+    assert_eq!(succeeded as u64, seen.requests, "rows with a response were requested once, and all others never");
 }
 
 #[test]
 fn a_closed_new_connection_fails_the_attempt_at_once() {
     let server = server();
     let row = Rig::new(url(server.address(), "/fault/refuse")).row();
-    assert_eq!((Some("closed"), 1), (row.kind(), row.attempts));
+    assert_eq!((Some("connection_closed"), 1), (row.kind(), row.attempts));
     assert_eq!(1, server.statistics().requests);
 }
 
@@ -79,7 +79,7 @@ fn a_request_is_resent_at_most_once() {
         read_head(&mut stream);
     });
     let rows = Rig::urls([server.url("/1"), server.url("/2")]).one_by_one().rows();
-    assert_eq!(vec![None, Some("closed")], kinds(&rows));
+    assert_eq!(vec![None, Some("connection_closed")], kinds(&rows));
     assert_eq!(2, server.connections());
 }
 
@@ -92,7 +92,7 @@ fn a_request_whose_response_has_begun_is_not_resent() {
         stream.write_all(b"HTTP/1.1 200 O").unwrap();
     });
     let rows = Rig::urls([server.url("/1"), server.url("/2")]).one_by_one().rows();
-    assert_eq!(vec![None, Some("closed")], kinds(&rows));
+    assert_eq!(vec![None, Some("connection_closed")], kinds(&rows));
     assert_eq!("the server closed the connection in the middle of the head", rows[1].message());
     assert_eq!(1, server.connections());
 }
@@ -105,7 +105,7 @@ fn a_connection_is_kept_for_the_timeout_that_the_server_announces() {
         (3, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"),
         (3, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n"),
     ] {
-        let server = Scripted::answering(format!("{head}ok"));
+        let server = Scripted::responding(format!("{head}ok"));
         let rows = Rig::new(server.url("/[1-3]")).one_by_one().rows();
         assert!(rows.iter().all(|row| row.text() == "ok"), "{head}");
         assert_eq!(connections, server.connections(), "{head}");
@@ -117,7 +117,7 @@ fn an_unsafe_request_waits_once_for_proof_that_its_host_keeps_connections() {
     let server = server();
     let (rows, summary) = Rig::new(url(server.address(), &format!("/?[1-{ROWS}]"))).method("POST").one_by_one().run();
     assert_eq!(vec![None; rows.len()], kinds(&rows));
-    assert_eq!((ROWS, 0), (rows.len() as u64, summary.sent_again));
+    assert_eq!((ROWS, 0), (rows.len() as u64, summary.resent));
     assert_eq!(1, server.statistics().connections_accepted);
 }
 

@@ -3,7 +3,7 @@
 use headgate_core::options::Format;
 use headgate_engine::Run;
 
-use crate::harness::{PATIENCE, ResultRow, Rig, ordinals, server, url};
+use crate::harness::{MAX_WAIT, ResultRow, Rig, ordinals, server, url};
 use crate::scripted::{Scripted, response};
 
 const BUDGET_BYTES: u64 = 256 * 1024;
@@ -12,7 +12,7 @@ const BODY_BYTES: usize = 100 * 1000;
 fn rows_within(budget_bytes: u64, path: &str) -> Vec<ResultRow> {
     let server = server();
     let mut rig = Rig::new(url(server.address(), path)).concurrency(20, 2);
-    rig.options.engine.max_memory_bytes = Some(budget_bytes);
+    rig.options.engine.max_memory = Some(budget_bytes);
     rig.rows()
 }
 
@@ -45,15 +45,15 @@ fn selected_values_that_are_longer_than_their_bodies_pass_through_a_small_budget
     // This many values of `$..x` have the same total length.
     const DEPTH: usize = 50;
     let body = format!("{}\"{}\"{}", "{\"x\":".repeat(DEPTH), "v".repeat(10_000), "}".repeat(DEPTH));
-    let server = Scripted::answering(response(&body));
+    let server = Scripted::responding(response(&body));
     for (omit, budget_bytes) in [(true, 1), (false, 1), (false, BUDGET_BYTES), (true, 64 << 20)] {
         let mut rig = Rig::new(server.url("/[1-30]")).concurrency(10, 2);
-        rig.options.engine.max_memory_bytes = Some(budget_bytes);
+        rig.options.engine.max_memory = Some(budget_bytes);
         rig.options.sink.format = Format::Ndjson;
-        rig.options.selection.select = vec!["all:json=$..x".into(), "length=header:content-length".into()];
-        rig.options.selection.omit = omit.then(|| "body".to_owned()).into_iter().collect();
+        rig.options.selection.extract = vec!["all:json=$..x".into(), "length=header:content-length".into()];
+        rig.options.selection.drop = omit.then(|| "body".to_owned()).into_iter().collect();
         let job = rig.start();
-        assert!(job.wait(PATIENCE), "{omit} {budget_bytes}");
+        assert!(job.wait(MAX_WAIT), "{omit} {budget_bytes}");
         let mut rows = 0;
         for entry in std::fs::read_dir(rig.path("out")).expect("the output") {
             let path = entry.expect("an entry").path();
@@ -78,8 +78,8 @@ fn the_memory_of_failed_bodies_is_released() {
     let bombs = (0..20).map(|_| url(server.address(), "/fault/zstd-bomb"));
     let good = (0..10).map(|_| url(server.address(), &format!("/bytes/{BODY_BYTES}")));
     let mut rig = Rig::urls(bad.chain(bombs).chain(good)).concurrency(10, 2);
-    rig.options.engine.max_memory_bytes = Some(BUDGET_BYTES);
-    rig.options.request.max_body_bytes = 200_000;
+    rig.options.engine.max_memory = Some(BUDGET_BYTES);
+    rig.options.request.max_body_size = 200_000;
     let rows = rig.rows();
     assert_eq!((0..90).collect::<Vec<_>>(), ordinals(&rows));
     assert!(rows[80..].iter().all(|row| row.kind().is_none()));
@@ -92,7 +92,7 @@ fn a_job_that_waits_for_memory_can_be_aborted() {
     let holds = url(server.address(), "/fault/hang-mid-body");
     let waits = url(server.address(), &format!("/bytes/{BODY_BYTES}"));
     let mut rig = Rig::urls([&holds, &waits, &waits, &waits]).concurrency(4, 1);
-    rig.options.engine.max_memory_bytes = Some(1);
+    rig.options.engine.max_memory = Some(1);
     let job: Run = rig.start();
     crate::harness::eventually("all are requested", || server.statistics().requests == 4);
     job.abort();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use headgate_core::error::{ErrorKind, Failure};
-use headgate_core::limits::LimitBy;
+use headgate_core::limits::HostBy;
 use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::options::RequestOptions;
 use headgate_core::origin::Origin;
@@ -26,11 +26,11 @@ impl ConnectMock for Echo {
         if host.port == 1 {
             return Err(Failure::new(ErrorKind::Tls, "not there").lasting());
         }
-        self.hosts.lock().unwrap().push(host.key(LimitBy::Origin).into());
+        self.hosts.lock().unwrap().push(host.key(HostBy::Origin).into());
         let (socket, other) = UnixStream::pair().unwrap();
         let verdict = Arc::<Verdict>::default();
-        let told = verdict.clone();
-        thread::spawn(move || serve(other, &told));
+        let of_server = verdict.clone();
+        thread::spawn(move || serve(other, &of_server));
         Ok(MockSocket { socket, verdict })
     }
 }
@@ -48,8 +48,8 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
             verdict.set(Failure::new(ErrorKind::Decode, "as configured").with_detail("here"));
             return;
         }
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{line}", line.len());
-        socket.write_all(answer.as_bytes()).unwrap();
+        let reply = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{line}", line.len());
+        socket.write_all(reply.as_bytes()).unwrap();
         request.clear();
     }
 }
@@ -72,8 +72,8 @@ fn hosts_without_an_address_are_served_by_the_mock_for_either_scheme() {
     submit(&fed, (0..400).map(|n| format!("{}://host-{}.invalid/{n}", ["http", "https"][n % 2], n % 4)));
     for arrived in fed.wait(400) {
         assert_eq!(Some(200), status(&arrived));
-        let answer = arrived.outcome.unwrap().response.unwrap();
-        assert_eq!(format!("GET /{} HTTP/1.1", arrived.number).as_bytes(), answer.body.unwrap().bytes);
+        let reply = arrived.outcome.unwrap().response.unwrap();
+        assert_eq!(format!("GET /{} HTTP/1.1", arrived.number).as_bytes(), reply.body.unwrap().bytes);
     }
     let hosts: BTreeSet<_> = echo.hosts.lock().unwrap().drain(..).collect();
     assert_eq!(

@@ -16,7 +16,7 @@ use headgate_core::options::Dns;
 use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{DnsConfig, DnsServer};
 
-use crate::harness::{PATIENCE, ResultRow, Rig, eventually};
+use crate::harness::{MAX_WAIT, ResultRow, Rig, eventually};
 use crate::http2;
 use crate::own_ends::engine;
 use crate::proxies::{forwarding, socks};
@@ -106,7 +106,7 @@ fn imds_rows_of_a_list_get_no_response_of_a_cloud_metadata_service() {
 
 #[test]
 fn a_public_network_has_no_address_of_this_machine_in_any_spelling_cve_2023_42282() {
-    let server = Scripted::answering(response("internal"));
+    let server = Scripted::responding(response("internal"));
     let port = server.address.port();
     for host in
         ["127.0.0.1", "localhost", "2130706433", "0x7f000001", "017700000001", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0"]
@@ -124,7 +124,7 @@ fn a_public_network_has_no_address_of_this_machine_in_any_spelling_cve_2023_4228
 
 #[test]
 fn exceptions_are_networks_and_denied_networks_take_precedence() {
-    let server = Scripted::answering(response("good"));
+    let server = Scripted::responding(response("good"));
     let port = server.address.port();
     let rig = |host: &str| Rig::urls([format!("http://{host}:{port}/")]);
     for (expected, rig) in [
@@ -146,7 +146,7 @@ fn exceptions_are_networks_and_denied_networks_take_precedence() {
 
 #[test]
 fn only_allowed_ports_are_connected_to_and_no_hostname_is_looked_up_for_other_ports() {
-    let server = Scripted::answering(response("good"));
+    let server = Scripted::responding(response("good"));
     let names = DnsServer::start(DnsConfig::default()).unwrap();
     let mut rig = Rig::urls(["http://name.example:22/".to_owned(), server.url("/")]);
     rig.options.engine.dns = Dns::Server(names.address());
@@ -158,7 +158,7 @@ fn only_allowed_ports_are_connected_to_and_no_hostname_is_looked_up_for_other_po
 
 #[test]
 fn happy_eyeballs_connects_to_no_refused_address_beside_an_allowed_one() {
-    let server = Scripted::answering(response("good"));
+    let server = Scripted::responding(response("good"));
     let port = server.address.port();
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), port);
     for addresses in ["127.0.0.2,127.0.0.1", "127.0.0.1,127.0.0.2", "[::1],127.0.0.2,127.0.0.1"] {
@@ -177,12 +177,12 @@ fn happy_eyeballs_connects_to_no_refused_address_beside_an_allowed_one() {
 fn dns_rebinding_each_lookup_of_a_hostname_is_checked_cwe_367() {
     for rebound in [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(169, 254, 169, 254)] {
         let names = Arc::new(DnsServer::start(DnsConfig::default()).unwrap());
-        names.answer_with("rebind.example", vec![Ipv4Addr::LOCALHOST.into()]);
+        names.respond_with("rebind.example", vec![Ipv4Addr::LOCALHOST.into()]);
         let at_server = names.clone();
         // It closes each connection, so the next request needs another one.
         let server = Scripted::start(move |mut stream, _| {
             if read_head(&mut stream).is_some() {
-                at_server.answer_with("rebind.example", vec![IpAddr::from(rebound)]);
+                at_server.respond_with("rebind.example", vec![IpAddr::from(rebound)]);
                 let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
             }
         });
@@ -204,13 +204,13 @@ fn a_redirect_leads_to_no_refused_address_cve_2023_28155() {
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), 0);
     let location = format!("http://{}/secret", forbidden.address);
     let redirect = format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
-    let server = Scripted::answering(redirect);
+    let server = Scripted::responding(redirect);
     for rig in
         [Rig::urls([server.url("/")]).public().allowing("127.0.0.1"), Rig::urls([server.url("/")]).denying("127.0.0.2")]
     {
         let row = rig.retrying().row();
         assert_eq!((BLOCKED, 1, Some(location.as_str())), (row.kind(), row.attempts, row.final_url.as_deref()));
-        assert_eq!(None, row.body(), "what redirected is no answer");
+        assert_eq!(None, row.body(), "a redirect is not the response");
     }
     assert!(!forbidden.had_requests());
 }
@@ -219,9 +219,9 @@ fn a_redirect_leads_to_no_refused_address_cve_2023_28155() {
 fn robots_txt_is_requested_only_from_addresses_that_the_policy_allows() {
     let forbidden = Forbidden::on(Ipv4Addr::new(127, 0, 0, 2), 0);
     let location = format!("http://{}/robots.txt", forbidden.address);
-    let server = Scripted::answering(format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
+    let server = Scripted::responding(format!("HTTP/1.1 302 x\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"));
     let mut rig = Rig::urls([format!("http://{}/", forbidden.address), server.url("/")]).denying("127.0.0.2");
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     let rows = rig.rows();
     assert_eq!([BLOCKED, Some("blocked_by_robots")], [rows[0].kind(), rows[1].kind()]);
     assert!(rows[1].detail().starts_with("blocked_by_network_policy: "), "{}", rows[1].detail());
@@ -230,7 +230,7 @@ fn robots_txt_is_requested_only_from_addresses_that_the_policy_allows() {
 
 #[test]
 fn a_connection_is_not_shared_between_network_policies() {
-    let plain = Scripted::answering(response("good"));
+    let plain = Scripted::responding(response("good"));
     let http2 = http2::start(100, |peer, _| peer.serve(b"good"));
     for (server, is_http2) in [(&plain, false), (&http2, true)] {
         let engine = engine(1);
@@ -251,8 +251,8 @@ fn a_connection_is_not_shared_between_network_policies() {
 
 #[test]
 fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
-    let server = Scripted::answering(response("good"));
-    let (proxy, told) = socks(0, 0, 0, server.address);
+    let server = Scripted::responding(response("good"));
+    let (proxy, received) = socks(0, 0, 0, server.address);
     let through = |rig: Rig, scheme: &str| {
         let mut rig = rig.public().through(&[format!("{scheme}://{}", proxy.address)]);
         rig.options.request.trust_proxy = true;
@@ -268,10 +268,10 @@ fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
         (BLOCKED, "socks5", "[::ffff:10.0.0.1]"),
         (None, "socks5h", "8.8.8.8"),
     ] {
-        let before = told.lock().unwrap().len();
+        let before = received.lock().unwrap().len();
         let row = through(Rig::urls([format!("http://{host}:81/")]), scheme);
         assert_eq!(expected, row.kind(), "{scheme} {host}: {}", row.message());
-        assert_eq!(expected.is_some(), told.lock().unwrap().len() == before, "the proxy got no request");
+        assert_eq!(expected.is_some(), received.lock().unwrap().len() == before, "the proxy got no request");
     }
 }
 
@@ -293,7 +293,7 @@ fn a_public_network_policy_requires_a_trusted_proxy() {
 
 #[test]
 fn refused_addresses_stay_refused_when_a_job_is_resumed_or_retried() {
-    let server = Scripted::answering(response("internal"));
+    let server = Scripted::responding(response("internal"));
     let rig = Rig::urls([server.url("/")]).public();
     assert_eq!(BLOCKED, rig.row().kind());
 
@@ -311,5 +311,5 @@ fn refused_addresses_stay_refused_when_a_job_is_resumed_or_retried() {
     let row = retry(&[]);
     assert_eq!((BLOCKED, 0), (row.kind(), server.connections()));
     assert_eq!(Some(200), retry(&["127.0.0.0/8"]).status, "a retry can allow more");
-    assert!(rig.start().wait(PATIENCE), "and the job is the same as before");
+    assert!(rig.start().wait(MAX_WAIT), "and the job is the same as before");
 }

@@ -34,28 +34,28 @@ fn isolated(test: impl FnOnce() + Send + 'static) {
     isolated.join().expect("the test passes");
 }
 
-/// Starts a server on a public address, which sends `answer` of the path.
-fn public(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
-    on(PUBLIC, answer).0
+/// Starts a server on a public address, which sends `respond` of the path.
+fn public(respond: impl Fn(&str) -> String + Send + Sync + 'static) -> SocketAddr {
+    on(PUBLIC, respond).0
 }
 
 /// Starts a server on this address, and returns its address and the paths that were requested.
 fn on(
     address: Ipv4Addr,
-    answer: impl Fn(&str) -> String + Send + Sync + 'static,
+    respond: impl Fn(&str) -> String + Send + Sync + 'static,
 ) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((address, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let paths = Arc::<Mutex<Vec<String>>>::default();
-    let (seen, answer) = (paths.clone(), Arc::new(answer));
+    let (seen, respond) = (paths.clone(), Arc::new(respond));
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, seen, answer) = (stream.unwrap(), seen.clone(), answer.clone());
+            let (mut stream, seen, respond) = (stream.unwrap(), seen.clone(), respond.clone());
             thread::spawn(move || {
                 while let Some(head) = read_head(&mut stream) {
                     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
                     seen.lock().unwrap().push(path.clone());
-                    if stream.write_all(answer(&path).as_bytes()).is_err() {
+                    if stream.write_all(respond(&path).as_bytes()).is_err() {
                         break;
                     }
                 }
@@ -72,7 +72,7 @@ fn redirect(to: impl std::fmt::Display) -> String {
 #[test]
 fn ssrf_by_redirect_a_public_server_cannot_redirect_to_an_internal_address() {
     isolated(|| {
-        let inside = Scripted::answering(response("internal"));
+        let inside = Scripted::responding(response("internal"));
         let location = inside.url("/");
         let outside = public(move |_| redirect(&location));
         let rig = || Rig::urls([format!("http://{outside}/")]);
@@ -92,7 +92,7 @@ fn ssrf_by_redirect_a_public_server_cannot_redirect_to_an_internal_address() {
 #[test]
 fn ssrf_by_redirect_a_hop_over_an_allowed_address_changes_nothing() {
     isolated(|| {
-        let inside = Scripted::answering(response("internal"));
+        let inside = Scripted::responding(response("internal"));
         let location = inside.url("/");
         let (detour, _) = on(Ipv4Addr::new(127, 0, 0, 2), move |_| redirect(&location));
         let outside = public(move |_| redirect(format!("http://{detour}/")));
@@ -165,7 +165,7 @@ fn addresses_refused_to_redirects_are_allowed_to_rows_that_name_them() {
         });
         let urls = [format!("http://{outside}/"), format!("http://{inside}/own")];
         let mut rig = Rig::urls(urls).one_by_one();
-        rig.options.request.response.robots = true;
+        rig.options.request.response.obey_robots = true;
         let rows = rig.rows();
         assert_eq!([BLOCKED, None], [rows[0].kind(), rows[1].kind()], "{rows:?}");
         assert_eq!(["/robots.txt", "/own"], **paths.lock().unwrap());

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 
 use headgate_core::limits::{NetworkDownAfter, Retrying};
-use headgate_engine::testing::BoundKind;
+use headgate_core::schedule::throttled::ThrottledBy;
+use headgate_engine::testing::BottleneckKind;
 use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{Config, Server};
 
@@ -41,11 +42,11 @@ fn incomplete_bodies_are_no_evidence_against_their_host() {
     let mut rig = Rig::new(server.url("/{good,bad}[1-300]"));
     rig.options.run.retrying = quick();
     let (rows, summary) = rig.run();
-    assert_eq!((300, 300), (summary.answered, summary.failed));
-    let bad = rows.iter().filter(|row| row.kind() == Some("closed"));
+    assert_eq!((300, 300), (summary.succeeded, summary.failed));
+    let bad = rows.iter().filter(|row| row.kind() == Some("connection_closed"));
     assert!(bad.clone().all(|row| row.attempts == 4), "each has all of its attempts");
     assert_eq!(300, bad.count());
-    assert!(!summary.lost_s.keys().any(|hold| format!("{hold:?}") == "Refusing"), "{:?}", summary.lost_s);
+    assert!(!summary.throttled_s.contains_key(&ThrottledBy::CircuitBreaker), "{:?}", summary.throttled_s);
 }
 
 #[test]
@@ -56,7 +57,7 @@ fn a_host_that_never_responded_is_down_after_its_time_while_other_hosts_continue
     let mut rig = Rig::urls(urls);
     rig.options.run.retrying = Retrying { host_down_after: Some(Duration::from_millis(500)), ..quick() };
     let (rows, summary) = rig.run();
-    assert_eq!((200, 200, None), (summary.answered, summary.failed, summary.stopped_by));
+    assert_eq!((200, 200, None), (summary.succeeded, summary.failed, summary.stopped_by));
     let down = rows.iter().filter(|row| row.kind() == Some("host_down")).count();
     assert!(down > 100, "{:?}", summary.errors);
 }
@@ -75,7 +76,7 @@ fn a_job_whose_only_host_never_responds_stops_and_resumes_once_the_host_is_up() 
     let _server = server_at(port);
     let left = 300 - summary.failed;
     let (rows, summary) = rig.run();
-    assert_eq!((300, left, None), (rows.len(), summary.answered, summary.stopped_by));
+    assert_eq!((300, left, None), (rows.len(), summary.succeeded, summary.stopped_by));
 }
 
 #[test]
@@ -85,14 +86,14 @@ fn a_job_pauses_while_no_host_is_reachable_and_then_continues_by_itself() {
     let mut rig = Rig::new(url(first.address(), "/delay/0.01?[1-2000]"));
     rig.options.run.retrying = Retrying { retries: 20, host_down_after: Some(Duration::from_millis(1)), ..quick() };
     let run = rig.start();
-    eventually("rows have succeeded", || run.snapshot().answered > 100);
+    eventually("rows have succeeded", || run.snapshot().succeeded > 100);
     drop(first);
-    eventually("the network is down", || run.snapshot().bound_by.kind == BoundKind::Network);
-    let text = run.snapshot().bound_by.text.to_string();
-    assert!(text.starts_with("bound by the network: no host could be reached for "), "{text}");
+    eventually("the network is down", || run.snapshot().bottleneck.kind == BottleneckKind::Network);
+    let text = run.snapshot().bottleneck.text.to_string();
+    assert!(text.starts_with("bottleneck: network. No host could be reached for "), "{text}");
     let _server = server_at(port);
     let (rows, summary) = rig.finish(&run);
-    assert_eq!((2000, 2000, 0), (rows.len(), summary.answered, summary.failed), "{:?}", summary.errors);
+    assert_eq!((2000, 2000, 0), (rows.len(), summary.succeeded, summary.failed), "{:?}", summary.errors);
 }
 
 #[test]
@@ -110,10 +111,10 @@ fn a_job_and_a_retry_with_only_a_silent_host_left_have_an_outcome_for_every_row(
         rig.options.run.retrying = if is_retry { quickly.clone() } else { quick() };
         let run = rig.start();
         if !is_retry {
-            eventually("the others have succeeded", || run.snapshot().answered == 100);
+            eventually("the other rows have succeeded", || run.snapshot().succeeded == 100);
             run.stop();
         }
-        assert_eq!(100, rig.finish(&run).1.answered);
+        assert_eq!(100, rig.finish(&run).1.succeeded);
         rig.options.run.retrying = quickly;
         let run = if is_retry {
             let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
@@ -151,11 +152,11 @@ fn unreachable_hosts_that_responded_in_an_earlier_run_delay_no_request_to_a_work
     rig.options.run.retrying =
         Retrying { retries: 1, network_down_after: NetworkDownAfter::After(Duration::from_secs(20)), ..quick() };
     let run = rig.start();
-    eventually("it has responded", || run.snapshot().answered == 1);
+    eventually("it has responded", || run.snapshot().succeeded == 1);
     run.stop();
     rig.finish(&run);
     drop(first);
     let _server = Server::start(Config { host: Ipv4Addr::new(127, 0, 0, 3).into(), port: later, ..Config::default() });
     let (rows, summary) = rig.run();
-    assert_eq!((27, 1, None), (rows.len(), summary.answered, summary.stopped_by.map(|why| why.to_string())));
+    assert_eq!((27, 1, None), (rows.len(), summary.succeeded, summary.stopped_by.map(|why| why.to_string())));
 }

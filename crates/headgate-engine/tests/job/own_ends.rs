@@ -16,7 +16,7 @@ use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::Sink;
 use headgate_table::source::Source;
 
-use crate::harness::PATIENCE;
+use crate::harness::MAX_WAIT;
 
 /// A source whose rows a test sends, one batch for each message. The end of the channel is the end of the input.
 pub struct Channel {
@@ -153,8 +153,8 @@ pub fn passage(source: impl Source + 'static, sink: Collector, concurrency: usiz
         source: Box::new(source),
         sink: Box::new(sink),
         window: None,
-        request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
-        run: RunOptions { concurrency, grace: PATIENCE, ..RunOptions::default() }.without_retries(),
+        request: RequestOptions { timeout: MAX_WAIT, ..RequestOptions::default() },
+        run: RunOptions { concurrency, shutdown_timeout: MAX_WAIT, ..RunOptions::default() }.without_retries(),
     }
 }
 

@@ -131,11 +131,11 @@ fn a_failure_of_the_host_behind_a_tunnel_is_not_attributed_to_the_proxy() {
 }
 
 /// Runs a row of a host behind a proxy that always responds with these bytes and closes.
-fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> ResultRow {
-    let answer = answer.into();
+fn succeeded(target: &str, credentials: &str, reply: impl Into<Vec<u8>>) -> ResultRow {
+    let reply = reply.into();
     let proxy = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
-        let _ = stream.write_all(&answer);
+        let _ = stream.write_all(&reply);
         // Further bytes are read, so that a reset does not discard the response.
         let _ = stream.shutdown(Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
@@ -148,26 +148,26 @@ fn answered(target: &str, credentials: &str, answer: impl Into<Vec<u8>>) -> Resu
 
 #[test]
 fn a_refusal_by_a_proxy_has_a_clear_message() {
-    for (message, credentials, answer) in [
+    for (message, credentials, reply) in [
         ("the proxy requires credentials (407)", "", "HTTP/1.1 407 No\r\n\r\n"),
         ("the proxy does not accept these credentials (407)", "me:secret@", "HTTP/1.1 407 No\r\n\r\n"),
         ("the proxy does not accept these credentials (401)", "me:secret@", "HTTP/1.1 401 No\r\n\r\n"),
         ("the proxy does not allow connections to this host (403)", "", "HTTP/1.1 403 No\r\n\r\n<p>Why not"),
         (
-            "the proxy makes no tunnels (CONNECT), which it takes to reach this host (405)",
+            "the proxy opens no tunnels (CONNECT), which are needed to reach this host (405)",
             "",
             "HTTP/1.1 405 No\r\nAllow: GET\r\n\r\n",
         ),
-        ("the proxy asks for fewer connections (429)", "", "HTTP/1.1 429 No\r\n\r\n"),
+        ("the proxy requests fewer connections (429)", "", "HTTP/1.1 429 No\r\n\r\n"),
         ("the proxy could not connect to the host (502)", "", "HTTP/1.0 502 No\r\n\r\n"),
         ("the proxy could not connect to the host (504)", "", "HTTP/1.1 504 No\r\n\r\n"),
         ("the proxy refused to connect to the host (400)", "", "HTTP/1.1 400 No\r\n\r\n"),
-        ("the proxy closed the connection without an answer", "", ""),
-        ("what the proxy answered is not HTTP, or too long", "", "SSH-2.0-OpenSSH_9.2\r\n"),
-        ("what the proxy answered is not HTTP, or too long", "", "HTTP/1.1 200 OK\r\n"),
-        ("what the proxy answered is not HTTP, or too long", "", &"x".repeat(1_000_000)),
+        ("the proxy closed the connection without a response", "", ""),
+        ("the proxy's response is not HTTP, or is too long", "", "SSH-2.0-OpenSSH_9.2\r\n"),
+        ("the proxy's response is not HTTP, or is too long", "", "HTTP/1.1 200 OK\r\n"),
+        ("the proxy's response is not HTTP, or is too long", "", &"x".repeat(1_000_000)),
     ] {
-        let row = answered("https://host.invalid/", credentials, answer);
+        let row = succeeded("https://host.invalid/", credentials, reply);
         assert_eq!((Some("proxy"), None, message), (row.kind(), row.status, row.message()));
     }
 }
@@ -175,12 +175,12 @@ fn a_refusal_by_a_proxy_has_a_clear_message() {
 #[test]
 fn a_proxy_that_requires_credentials_is_distinguished_from_a_host_without_a_tunnel() {
     let refusal = "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno";
-    let row = answered("http://host.invalid/", "", refusal);
+    let row = succeeded("http://host.invalid/", "", refusal);
     let expected = (Some("proxy"), Some(407), "the proxy requires credentials (407)");
     assert_eq!(expected, (row.kind(), row.status, row.message()));
     assert_eq!(Some(b"no".to_vec()), row.body());
     // Without a proxy, 407 is a status like any other.
-    let host = Scripted::answering(refusal);
+    let host = Scripted::responding(refusal);
     let row = Rig::new(host.url("/")).row();
     assert_eq!((None, Some(407)), (row.kind(), row.status));
 }
@@ -188,11 +188,11 @@ fn a_proxy_that_requires_credentials_is_distinguished_from_a_host_without_a_tunn
 #[test]
 fn an_unreachable_proxy_is_no_failure_of_the_host() {
     let untrusted = start(Authority::new().certify("localhost", 4000), echo);
-    let nobody = nowhere();
+    let closed_port = nowhere();
     for (message, proxy) in [
-        ("the proxy can't be reached: connection refused", format!("http://{nobody}")),
-        ("the proxy can't be reached: connection refused", format!("socks5h://{nobody}")),
-        ("the proxy can't be reached: there is no such name", "http://proxy.invalid:1".into()),
+        ("the proxy can't be reached: connection refused", format!("http://{closed_port}")),
+        ("the proxy can't be reached: connection refused", format!("socks5h://{closed_port}")),
+        ("the proxy can't be reached: the hostname does not exist", "http://proxy.invalid:1".into()),
         (
             "the proxy can't be reached: the server's certificate is not trusted: it is self-signed, or from an unknown \
              authority",
@@ -213,8 +213,8 @@ fn a_silent_proxy_fails_after_the_connect_timeout_and_is_named() {
     let silent = Scripted::start(move |stream, _| held.lock().unwrap().push(stream));
     // A proxy that accepted the connection may itself be waiting for the host.
     for (kind, message, scheme) in [
-        ("connect_timeout", "the proxy did not answer in time", "http"),
-        ("connect_timeout", "the proxy did not answer in time", "socks5h"),
+        ("connect_timeout", "the proxy did not respond in time", "http"),
+        ("connect_timeout", "the proxy did not respond in time", "socks5h"),
         ("proxy", "the proxy can't be reached: the TLS handshake did not end in time", "https"),
     ] {
         let mut rig = Rig::new("https://host.invalid/").through(&[url(scheme, &silent)]);
@@ -222,7 +222,7 @@ fn a_silent_proxy_fails_after_the_connect_timeout_and_is_named() {
         let (row, example) = rig.failed_row();
         assert_eq!((Some(kind), message), (row.kind(), row.message()));
         assert!(row.detail().starts_with(&url(scheme, &silent)), "{}", row.detail());
-        assert_eq!(Some(OptionName::ConnectTimeoutS), example.option);
+        assert_eq!(Some(OptionName::ConnectTimeout), example.option);
     }
 }
 
@@ -262,7 +262,7 @@ fn several_proxies_are_used_in_turn_and_a_failing_one_does_not_affect_the_others
 
 #[test]
 fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
-    let proxy = Scripted::answering("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n");
+    let proxy = Scripted::responding("HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n");
     for (attempts, proxies) in [(1, vec![url("http", &proxy)]), (3, vec![url("http", &proxy); 2])] {
         for target in ["http://host.invalid/", "https://host.invalid/"] {
             let mut rig = Rig::new(target).through(&proxies);
@@ -275,12 +275,12 @@ fn a_proxy_that_refuses_the_only_credentials_gets_no_retry() {
 }
 
 /// The messages that a SOCKS server received: the offered methods, the credentials, and the target.
-pub type Told = Arc<Mutex<Vec<Vec<u8>>>>;
+pub type Received = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Starts a SOCKS server that replies with this code, and makes all tunnels to `target`.
-pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Told) {
-    let told = Told::default();
-    let heard = told.clone();
+pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted, Received) {
+    let received = Received::default();
+    let heard = received.clone();
     let proxy = Scripted::start(move |mut stream, _| {
         // The client may close the connection at any point.
         let _ = (|| -> std::io::Result<()> {
@@ -315,7 +315,7 @@ pub fn socks(method: u8, log_in: u8, code: u8, target: SocketAddr) -> (Scripted,
             Ok(())
         })();
     });
-    (proxy, told)
+    (proxy, received)
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn a_host_behind_socks_gets_the_same_request_as_without_a_proxy() {
     });
     for (target, scheme, port) in [(host.address, "https", 443_u16), (plain.address, "http", 80)] {
         for (method, credentials) in [(0, ""), (2, "me:secret@")] {
-            let (proxy, told) = socks(method, 0, 0, target);
+            let (proxy, received) = socks(method, 0, 0, target);
             let rig = authority.trusted_by(Rig::new(format!("{scheme}://host.invalid/[1-3]"))).one_by_one();
             let rows = rig.through(&[format!("socks5h://{credentials}{}", proxy.address)]).rows();
             for row in &rows {
@@ -338,15 +338,15 @@ fn a_host_behind_socks_gets_the_same_request_as_without_a_proxy() {
             }
             let mut expected = if method == 2 { vec![vec![0, 2], b"me:secret".to_vec()] } else { vec![vec![0]] };
             expected.push([&[3, 12][..], b"host.invalid", &port.to_be_bytes()].concat());
-            assert_eq!((3, 1, expected), (rows.len(), proxy.connections(), told.lock().unwrap().clone()));
+            assert_eq!((3, 1, expected), (rows.len(), proxy.connections(), received.lock().unwrap().clone()));
         }
     }
 }
 
 #[test]
 fn a_socks_proxy_gets_the_address_of_a_locally_resolved_hostname() {
-    let plain = Scripted::answering(response("good"));
-    let (proxy, told) = socks(0, 0, 0, plain.address);
+    let plain = Scripted::responding(response("good"));
+    let (proxy, received) = socks(0, 0, 0, plain.address);
     let port = 81_u16.to_be_bytes();
     let four = [&[1, 127, 0, 0, 9][..], &port].concat();
     for (expected, scheme, target) in [
@@ -358,14 +358,14 @@ fn a_socks_proxy_gets_the_address_of_a_locally_resolved_hostname() {
         let mut rig = Rig::new(target).through(&[url(scheme, &proxy)]);
         rig.options.request.resolve = vec!["host.example:81:127.0.0.9".into()];
         assert_eq!("good", rig.row().text());
-        assert_eq!(Some(expected), told.lock().unwrap().last(), "{scheme} {target}");
+        assert_eq!(Some(expected), received.lock().unwrap().last(), "{scheme} {target}");
     }
 }
 
 #[test]
 fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
     for (message, method, log_in, code) in [
-        ("the proxy accepts none of our ways to log in", 255, 0, 0),
+        ("the proxy accepts none of our authentication methods", 255, 0, 0),
         ("the proxy does not accept these credentials", 2, 1, 0),
         ("the proxy could not connect to the host", 0, 0, 1),
         ("the proxy does not allow connections to this host", 0, 0, 2),
@@ -375,8 +375,8 @@ fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
         ("the TTL of the proxy's connection to the host expired", 0, 0, 6),
         ("the proxy makes no connections", 0, 0, 7),
         ("the proxy can't connect to an address of this kind", 0, 0, 8),
-        ("what the proxy answered is not SOCKS5", 0, 0, 99),
-        ("what the proxy answered is not SOCKS5", 9, 0, 0),
+        ("the proxy's response is not SOCKS5", 0, 0, 99),
+        ("the proxy's response is not SOCKS5", 9, 0, 0),
     ] {
         let (proxy, _) = socks(method, log_in, code, nowhere());
         let row = Rig::new("http://host.invalid/").through(&[format!("socks5h://me:secret@{}", proxy.address)]).row();
@@ -391,7 +391,7 @@ fn http_is_no_socks(http: &Scripted) {
     // A request to SOCKS never ends as the head of an HTTP request does.
     let mut rig = Rig::new("http://host.invalid/").through(&[url("socks5h", http)]);
     rig.options.request.connect_timeout = Duration::from_secs(1);
-    assert_eq!("the proxy did not answer in time", rig.row().message());
+    assert_eq!("the proxy did not respond in time", rig.row().message());
 }
 
 #[test]
@@ -410,9 +410,9 @@ fn listening() -> (Scripted, Heads) {
     let seen = heads.clone();
     let proxy = Scripted::start(move |mut stream, _| {
         let head = read_head(&mut stream).unwrap_or_default();
-        let answer = if head.starts_with("CONNECT") { "HTTP/1.1 503 No\r\n\r\n" } else { "HTTP/1.0 200 OK\r\n\r\n" };
+        let reply = if head.starts_with("CONNECT") { "HTTP/1.1 503 No\r\n\r\n" } else { "HTTP/1.0 200 OK\r\n\r\n" };
         seen.lock().unwrap().push(head);
-        let _ = stream.write_all(answer.as_bytes());
+        let _ = stream.write_all(reply.as_bytes());
     });
     (proxy, heads)
 }
@@ -439,17 +439,17 @@ fn each_proxy_gets_only_its_own_credentials_and_hosts_get_none() {
         let heads = heads.lock().unwrap();
         assert!(!heads.is_empty());
         for head in &*heads {
-            let told: Vec<_> =
+            let received: Vec<_> =
                 head.lines().filter_map(|line| line.strip_prefix("proxy-authorization: Basic ")).collect();
-            assert_eq!(Vec::from_iter(own), told, "{head}");
-            assert_eq!(told.len(), head.matches("Basic").count(), "{head}");
+            assert_eq!(Vec::from_iter(own), received, "{head}");
+            assert_eq!(received.len(), head.matches("Basic").count(), "{head}");
         }
     }
 }
 
 #[test]
 fn rows_continue_over_other_proxies_if_one_is_unreachable() {
-    let good = Scripted::answering(response("through"));
+    let good = Scripted::responding(response("through"));
     let mut rig = Rig::new("http://host.invalid/").through(&["http://[::1]:1".to_owned(), url("http", &good)]);
     rig.options.request.ipv4 = true;
     rig.options.run.retrying.retries = 1;

@@ -18,15 +18,15 @@ fn redirect(status: u16, location: &str) -> String {
     format!("HTTP/1.1 {status} x\r\nLocation: {location}\r\nContent-Length: 2\r\n\r\nno")
 }
 
-/// Starts a server that responds to each path as `answer` returns.
-fn server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
+/// Starts a server that responds to each path as `respond` returns.
+fn server(respond: impl Fn(&str) -> String + Send + Sync + 'static) -> (Scripted, Log) {
     let log = Log::default();
     let seen = log.clone();
     let server = Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
-            if stream.write_all(answer(&path).as_bytes()).is_err() {
+            if stream.write_all(respond(&path).as_bytes()).is_err() {
                 break;
             }
         }
@@ -121,7 +121,7 @@ fn a_redirect_that_is_not_followed_is_the_response_with_its_body() {
             (rows[0].status, rows[0].text(), rows[0].final_url.as_deref()),
             "{policy:?}"
         );
-        assert_eq!(1, summary.answered);
+        assert_eq!(1, summary.succeeded);
     }
     assert!(seen(&there_log).is_empty());
 }
@@ -229,7 +229,7 @@ fn cookies_are_sent_to_the_next_hop_if_enabled() {
             }
         });
         let mut rig = Rig::new(server.url("/"));
-        rig.options.request.response.cookies = cookies;
+        rig.options.request.response.redirect_cookies = cookies;
         let (rows, _) = run(&rig);
         assert_eq!(Some(200), rows[0].status);
         assert_eq!(cookies, seen(&log)[1].contains("cookie: session=abc\r\n"));
@@ -254,15 +254,15 @@ fn a_host_header_of_the_user_is_sent_only_to_the_origin_of_the_row() {
 fn a_processed_post_is_not_resent_after_an_invalid_redirect() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("a bound address");
     // If the redirect kept the body, the other origin would get no request at all.
-    for (status, asked) in [(303, 1), (302, 1)] {
+    for (status, attempts) in [(303, 1), (302, 1)] {
         let (server, log) = server(move |_| redirect(status, &format!("http://{gone}/")));
         let mut rig = Rig::new(server.url("/"));
         rig.options.request.body = Some(b"{}".to_vec());
         rig.options.run.retrying.retries = 2;
         rig.options.run.retrying.delay = Duration::from_millis(1);
         let (rows, summary) = run(&rig);
-        assert_eq!((Some("connect"), asked), (rows[0].kind(), rows[0].attempts), "{status}");
-        assert_eq!((usize::from(asked), u64::from(asked == 1)), (seen(&log).len(), summary.not_repeated));
+        assert_eq!((Some("connect"), attempts), (rows[0].kind(), rows[0].attempts), "{status}");
+        assert_eq!((usize::from(attempts), u64::from(attempts == 1)), (seen(&log).len(), summary.not_retried));
     }
 }
 
@@ -287,7 +287,7 @@ fn a_row_that_is_cancelled_during_redirects_has_an_attempt() {
     eventually("the one that waited has ended", || job.snapshot().failed == 1);
     job.cancel(hangs);
     let (rows, _) = rig.finish(&job);
-    let messages = ["cancelled while it was in flight", "cancelled while it waited for where it was redirected to"];
+    let messages = ["cancelled while it was in flight", "cancelled while it waited for the host of its redirect"];
     for (message, row) in messages.iter().zip([hangs, 1 - hangs]) {
         let row = &rows[row as usize];
         assert_eq!((Some("cancelled"), *message, 1), (row.kind(), row.message(), row.attempts));

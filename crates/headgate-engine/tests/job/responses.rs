@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 use headgate_core::message::OptionName;
 use serde_json::json;
 
-use crate::harness::{PATIENCE, ResultRow, Rig};
+use crate::harness::{MAX_WAIT, ResultRow, Rig};
 use crate::scripted::{Scripted, read_head, response};
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -33,11 +33,11 @@ fn until_gone(stream: &mut TcpStream) {
 }
 
 /// Starts a server that sends these bytes once and then nothing, and does not close.
-fn stalling(answer: impl Into<Vec<u8>>) -> Scripted {
-    let answer = answer.into();
+fn stalling(reply: impl Into<Vec<u8>>) -> Scripted {
+    let reply = reply.into();
     Scripted::start(move |mut stream, _| {
         if read_head(&mut stream).is_some() {
-            stream.write_all(&answer).unwrap();
+            stream.write_all(&reply).unwrap();
             until_gone(&mut stream);
         }
     })
@@ -49,9 +49,9 @@ fn kept(row: &ResultRow) -> (Option<&str>, Option<Vec<u8>>, Option<&str>) {
 
 #[test]
 fn an_invalid_header_fails_no_response_and_is_counted() {
-    let lines = "X-Folded: one\r\n two\r\nX[0]: a\r\nX-Bell: \x07\r\nSet Cookie: b\r\nLast: c\r\n";
+    let lines = "X-Folded: one\r\n two\r\nX[0]: a\r\nX-Control: \x07\r\nSet Cookie: b\r\nLast: c\r\n";
     let many = "X-Many: d\r\n".repeat(200);
-    let server = Scripted::answering(format!("HTTP/1.2 200 OK\r\n{lines}{many}Content-Length: 5\r\n\r\nhello"));
+    let server = Scripted::responding(format!("HTTP/1.2 200 OK\r\n{lines}{many}Content-Length: 5\r\n\r\nhello"));
     let rig = Rig::new(server.url("/[1-3]")).one_by_one();
     let (rows, summary) = rig.run();
     for row in &rows {
@@ -65,10 +65,10 @@ fn an_invalid_header_fails_no_response_and_is_counted() {
 
 #[test]
 fn a_head_that_is_refused_is_quoted() {
-    let server = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length : 5\r\n\r\nhello");
+    let server = Scripted::responding("HTTP/1.1 503 Busy\r\nContent-Length : 5\r\n\r\nhello");
     let row = Rig::new(server.url("/")).row();
     assert_eq!((Some("protocol"), None), (row.kind(), row.status));
-    assert_eq!("a header that may say where the body ends is broken", row.message());
+    assert_eq!("a header that may frame the body is malformed", row.message());
     assert_eq!("status 503, header `Content-Length : 5`", row.detail());
 }
 
@@ -94,31 +94,31 @@ fn a_partial_body_is_kept_with_the_encodings_that_were_not_decoded() {
     let encoded = gzip(&plain);
     let cut = &encoded[..encoded.len() / 2];
     let broken = [&encoded[..12], b"this is no gzip"].concat();
-    for (kind, body, encoding, answer) in [
+    for (kind, body, encoding, reply) in [
         (None, &plain[..], None, coded("200 OK", &encoded)),
         // A part of the body is kept unchanged.
         (None, cut, Some("gzip"), coded("206 Partial Content", cut)),
         (Some("decode"), cut, Some("gzip"), coded("200 OK", cut)),
         (Some("decode"), &broken[..], Some("gzip"), coded("200 OK", &broken)),
     ] {
-        let row = Rig::new(Scripted::answering(answer).url("/")).row();
+        let row = Rig::new(Scripted::responding(reply).url("/")).row();
         assert_eq!((kind, Some(body.to_vec()), encoding), kept(&row), "{}", row.message());
     }
     let twice = b"HTTP/1.1 200 OK\r\nContent-Encoding: GZIP\r\ncontent-encoding: br, identity\r\n";
     for (kind, body, rest) in [
-        (Some("closed"), &b"hel"[..], &b"Content-Length: 5\r\n\r\nhel"[..]),
-        (Some("closed"), b"hel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\n"),
+        (Some("connection_closed"), &b"hel"[..], &b"Content-Length: 5\r\n\r\nhel"[..]),
+        (Some("connection_closed"), b"hel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\n"),
         (Some("protocol"), b"hel", b"Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\nno size\r\n"),
         (Some("decode"), b"hello", b"Content-Length: 5\r\n\r\nhello"),
     ] {
-        let answer = [&twice[..], rest].concat();
+        let reply = [&twice[..], rest].concat();
         let server = Scripted::start(move |mut stream, _| {
             read_head(&mut stream);
-            stream.write_all(&answer).unwrap();
+            stream.write_all(&reply).unwrap();
         });
         let row = Rig::new(server.url("/")).row();
         assert_eq!((kind, Some(body.to_vec()), Some("gzip, br")), kept(&row), "{}", row.message());
-        assert_eq!(body.len() as u64, row.body_bytes);
+        assert_eq!(body.len() as u64, row.received_bytes);
     }
     let row = Rig::new(stalling([&twice[..], b"Content-Length: 5\r\n\r\nhel"].concat()).url("/")).timeout(SHORT).row();
     assert_eq!((Some("timeout"), Some(b"hel".to_vec()), Some("gzip, br")), kept(&row), "{}", row.message());
@@ -127,15 +127,15 @@ fn a_partial_body_is_kept_with_the_encodings_that_were_not_decoded() {
 #[test]
 fn raw_bodies_are_kept_as_sent() {
     let encoded = gzip(b"hello");
-    for (encoding, answer) in [
+    for (encoding, reply) in [
         (Some("gzip"), coded("200 OK", &encoded)),
         (None, [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", encoded.len()).as_bytes(), &encoded].concat()),
         (Some("gzip"), coded("200 OK", b"no gzip at all")),
     ] {
-        let body = answer[answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4..].to_vec();
-        let server = Scripted::answering(answer);
+        let body = reply[reply.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4..].to_vec();
+        let server = Scripted::responding(reply);
         let mut rig = Rig::new(server.url("/"));
-        rig.options.request.response.raw = true;
+        rig.options.request.response.decode = false;
         assert_eq!((None, Some(body), encoding), kept(&rig.row()));
     }
 }
@@ -146,13 +146,13 @@ fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
     let length = [format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", plain.len()).as_bytes(), &plain].concat();
     let short = format!("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n{}", "0123456789".repeat(200)).into_bytes();
     let chunked = [&b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2000\r\n"[..], &plain[..8192]].concat();
-    for (connections, answer) in
+    for (connections, reply) in
         // A short rest is drained; a long one closes the connection.
         [(3, length), (1, short), (3, chunked), (1, coded("200 OK", &gzip(&plain)))]
     {
-        let server = Scripted::answering(answer);
+        let server = Scripted::responding(reply);
         let mut rig = Rig::new(server.url("/[1-3]")).one_by_one();
-        rig.options.request.max_body_bytes = 1000;
+        rig.options.request.max_body_size = 1000;
         rig.options.request.truncate_body = true;
         for row in rig.rows() {
             assert_eq!((None, Some(plain[..1000].to_vec()), None), kept(&row), "{}", row.message());
@@ -162,10 +162,10 @@ fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
     }
     // The rest need not arrive if its length is known to exceed the bound.
     let stalls = format!("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{}", "x".repeat(1000));
-    let whole = Scripted::answering(response(&"x".repeat(1000)));
+    let whole = Scripted::responding(response(&"x".repeat(1000)));
     for (truncated, server) in [(false, whole), (true, stalling(stalls))] {
         let mut rig = Rig::new(server.url("/"));
-        rig.options.request.max_body_bytes = 1000;
+        rig.options.request.max_body_size = 1000;
         rig.options.request.truncate_body = true;
         let row = rig.row();
         assert_eq!((None, 1000, truncated), (row.kind(), row.text().len(), row.body_truncated), "{}", row.message());
@@ -176,15 +176,15 @@ fn a_body_that_may_be_truncated_is_cut_without_a_failure() {
 fn without_bodies_a_response_is_its_status_and_headers() {
     let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n".to_vec();
     let huge = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nhello".to_vec();
-    for (connections, answer) in
+    for (connections, reply) in
         [(1, response("hello").into_bytes()), (1, coded("404 Not Found", b"no gzip")), (3, endless), (3, huge)]
     {
-        let server = Scripted::answering(answer);
+        let server = Scripted::responding(reply);
         let mut rig = Rig::new(server.url("/[1-3]")).one_by_one();
         rig.options.request.response.no_body = true;
         for row in rig.rows() {
             assert_eq!((None, None, None), kept(&row), "{}", row.message());
-            assert_eq!((true, 0, false), (row.status.is_some(), row.body_bytes, row.body_truncated));
+            assert_eq!((true, 0, false), (row.status.is_some(), row.received_bytes, row.body_truncated));
         }
         assert_eq!(connections, server.connections());
     }
@@ -197,7 +197,7 @@ fn an_unneeded_rest_that_does_not_arrive_is_no_failure() {
     rig.options.request.response.no_body = true;
     let rows = rig.rows();
     assert!(
-        rows.iter().all(|row| row.kind().is_none() && row.elapsed_us < PATIENCE.as_micros() as u64 / 2),
+        rows.iter().all(|row| row.kind().is_none() && row.elapsed_us < MAX_WAIT.as_micros() as u64 / 2),
         "{rows:?}"
     );
     assert_eq!(2, server.connections());
@@ -214,7 +214,7 @@ fn timed_out_row(
     rig.options.request.idle_timeout = idle;
     let (row, example) = rig.failed_row();
     assert_eq!(Some("timeout"), row.kind(), "{}", row.message());
-    assert!(row.elapsed_us >= SHORT.as_micros() as u64 && row.elapsed_us < PATIENCE.as_micros() as u64 / 2);
+    assert!(row.elapsed_us >= SHORT.as_micros() as u64 && row.elapsed_us < MAX_WAIT.as_micros() as u64 / 2);
     assert!(row.remote_addr.is_some());
     (row, example.option)
 }
@@ -225,14 +225,20 @@ fn the_first_byte_and_idle_timeouts_bound_the_wait_for_a_silent_server() {
     let (silent, half_a_head) = (stalling(""), stalling("HTTP/1.1 200 OK\r\n"));
     let half_a_body = stalling("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
     for (option, message, server, first_byte, idle) in [
-        (OptionName::FirstByteTimeoutS, "the first byte of an answer did not come in time", &silent, first_byte, None),
-        (OptionName::IdleTimeoutS, "nothing came from the server for too long", &silent, None, idle),
-        (OptionName::IdleTimeoutS, "nothing came from the server for too long", &half_a_head, Some(PATIENCE), idle),
         (
-            OptionName::IdleTimeoutS,
-            "the body was not complete, and nothing came for too long",
+            OptionName::FirstByteTimeout,
+            "the first byte of the response did not come in time",
+            &silent,
+            first_byte,
+            None,
+        ),
+        (OptionName::IdleTimeout, "the server sent nothing for too long", &silent, None, idle),
+        (OptionName::IdleTimeout, "the server sent nothing for too long", &half_a_head, Some(MAX_WAIT), idle),
+        (
+            OptionName::IdleTimeout,
+            "the body was not complete, and the server sent nothing for too long",
             &half_a_body,
-            Some(PATIENCE),
+            Some(MAX_WAIT),
             idle,
         ),
     ] {
@@ -255,12 +261,15 @@ fn the_idle_timeout_bounds_the_wait_for_a_server_that_reads_nothing() {
     rig.options.request.idle_timeout = Some(SHORT);
     let (row, example) = rig.failed_row();
     drop(done);
-    assert_eq!((Some("timeout"), "the server took nothing of the request for too long"), (row.kind(), row.message()));
-    assert_eq!(Some(OptionName::IdleTimeoutS), example.option);
+    assert_eq!(
+        (Some("timeout"), "the server accepted no bytes of the request for too long"),
+        (row.kind(), row.message())
+    );
+    assert_eq!(Some(OptionName::IdleTimeout), example.option);
 }
 
 #[test]
-fn the_total_timeout_or_the_deadline_ends_a_slow_response() {
+fn the_timeout_or_the_total_timeout_ends_a_slow_response() {
     let server = || {
         Scripted::start(|mut stream, _| {
             read_head(&mut stream);
@@ -272,17 +281,22 @@ fn the_total_timeout_or_the_deadline_ends_a_slow_response() {
             }
         })
     };
-    for (option, message, deadline) in [
-        (OptionName::TimeoutS, "the body was not complete in time", None),
-        (OptionName::DeadlineS, "the body was not complete by the deadline of the row", Some(SHORT * 3)),
+    for (kind, option, message, total_timeout) in [
+        ("timeout", OptionName::Timeout, "the body was not complete in time", None),
+        (
+            "total_timeout",
+            OptionName::TotalTimeout,
+            "the body was not complete when the total timeout passed",
+            Some(SHORT * 3),
+        ),
     ] {
         let server = server();
-        let mut rig = Rig::new(server.url("/")).timeout(if deadline.is_some() { PATIENCE } else { SHORT * 3 });
-        rig.options.request.first_byte_timeout = Some(PATIENCE);
-        rig.options.request.idle_timeout = Some(PATIENCE);
-        rig.options.run.retrying.deadline = deadline;
+        let mut rig = Rig::new(server.url("/")).timeout(if total_timeout.is_some() { MAX_WAIT } else { SHORT * 3 });
+        rig.options.request.first_byte_timeout = Some(MAX_WAIT);
+        rig.options.request.idle_timeout = Some(MAX_WAIT);
+        rig.options.run.retrying.total_timeout = total_timeout;
         let (row, example) = rig.failed_row();
-        assert_eq!((Some("timeout"), message, Some(option)), (row.kind(), row.message(), example.option));
+        assert_eq!((Some(kind), message, Some(option)), (row.kind(), row.message(), example.option));
         assert!(row.body().is_some_and(|body| body.iter().all(|byte| *byte == b'x')), "what dripped is kept");
     }
 }
@@ -297,14 +311,14 @@ fn the_error_of_an_unsafe_request_names_its_reused_connection() {
             read_head(&mut stream);
         })
     };
-    for (method, sent_again) in [("POST", 0), ("GET", 1)] {
+    for (method, resent) in [("POST", 0), ("GET", 1)] {
         let server = server();
         let (rows, summary) = Rig::urls([server.url("/1"), server.url("/2")]).method(method).one_by_one().run();
-        assert_eq!(sent_again, summary.sent_again);
+        assert_eq!(resent, summary.resent);
         let address = server.address.to_string();
         assert!(rows.iter().all(|row| row.remote_addr.as_deref() == Some(&*address)), "{rows:?}");
-        let message = "the server closed the connection without an answer; the connection had been used before";
-        assert_eq!(if sent_again == 0 { message } else { "" }, rows[1].message());
+        let message = "the server closed the connection without a response; the connection had been used before";
+        assert_eq!(if resent == 0 { message } else { "" }, rows[1].message());
     }
 }
 
@@ -322,20 +336,20 @@ fn a_method_in_small_letters_is_sent_unchanged_with_one_note() {
         assert!(row.text().starts_with(&format!("{method} / ")), "{}", row.text());
     }
     let notes: Vec<_> = summary.notes.iter().map(ToString::to_string).collect();
-    let note = "3 rows were requested with a method in lower case, such as get: servers take it for another";
+    let note = "3 rows were requested with a method in lower case, such as get: servers treat it as another method";
     assert_eq!(vec![note], notes);
 }
 
 #[test]
 fn failed_bodies_wait_for_memory_as_succeeded_ones_do() {
-    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n{}", "x".repeat(100_000));
-    let text = Arc::new(answer);
+    let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n{}", "x".repeat(100_000));
+    let text = Arc::new(reply);
     let server = Scripted::start(move |mut stream, _| {
         read_head(&mut stream);
         let _ = stream.write_all(text.as_bytes());
     });
     let mut rig = Rig::new(server.url("/[1-20]")).concurrency(5, 2);
-    rig.options.engine.max_memory_bytes = Some(300_000);
+    rig.options.engine.max_memory = Some(300_000);
     let rows = rig.rows();
     assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
 }

@@ -16,14 +16,14 @@ fn server(robots: impl Into<String>) -> (Scripted, Log) {
     let server = Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-            let answer = match &path[..] {
+            let reply = match &path[..] {
                 "/robots.txt" => robots.clone(),
                 "/moved.txt" => response("User-agent: *\nDisallow: /2"),
                 "/elsewhere" => "HTTP/1.1 302 x\r\nLocation: /2\r\nContent-Length: 0\r\n\r\n".into(),
                 _ => response("ok"),
             };
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
-            if stream.write_all(answer.as_bytes()).is_err() {
+            if stream.write_all(reply.as_bytes()).is_err() {
                 break;
             }
         }
@@ -35,12 +35,12 @@ fn server(robots: impl Into<String>) -> (Scripted, Log) {
 fn redirecting(to: String) -> Scripted {
     Scripted::start(move |mut stream, _| {
         while let Some(head) = read_head(&mut stream) {
-            let answer = if head.starts_with("GET /robots.txt ") {
+            let reply = if head.starts_with("GET /robots.txt ") {
                 "HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n".into()
             } else {
                 format!("HTTP/1.1 302 x\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
             };
-            if stream.write_all(answer.as_bytes()).is_err() {
+            if stream.write_all(reply.as_bytes()).is_err() {
                 break;
             }
         }
@@ -54,7 +54,7 @@ fn paths(log: &Log) -> Vec<String> {
 
 fn run(input: String) -> Vec<ResultRow> {
     let mut rig = Rig::new(input);
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     rig.rows()
 }
 
@@ -70,9 +70,9 @@ fn disallowed_rows_are_blocked_and_the_file_is_fetched_once() {
         };
         assert_eq!(expected, (row.status, row.kind(), row.message(), row.attempts), "{}", row.url);
     }
-    let asked = paths(&log);
-    assert_eq!(1, asked.iter().filter(|path| *path == "/robots.txt").count());
-    assert_eq!(20, asked.len(), "{asked:?}");
+    let requested = paths(&log);
+    assert_eq!(1, requested.iter().filter(|path| *path == "/robots.txt").count());
+    assert_eq!(20, requested.len(), "{requested:?}");
 }
 
 #[test]
@@ -105,9 +105,9 @@ fn the_target_of_a_redirect_is_checked() {
 fn the_request_for_the_file_has_none_of_the_options_of_the_job() {
     let (server, log) = server(response("User-agent: *\nDisallow: /2"));
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     rig.options.request.body = Some(b"{}".to_vec());
-    rig.options.request.max_body_bytes = 2;
+    rig.options.request.max_body_size = 2;
     rig.options.request.response.range = Some("0-9".into());
     rig.options.request.headers = vec![("If-None-Match".into(), "*".into()), ("Accept".into(), "image/png".into())];
     assert_eq!(Some(200), rig.row().status);
@@ -126,7 +126,7 @@ fn the_file_of_a_redirect_target_gets_no_credentials() {
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
     let request = &mut rig.options.request;
-    request.response.robots = true;
+    request.response.obey_robots = true;
     request.bearer = Some("secret".into());
     request.headers = vec![("Cookie".into(), "a=secret".into()), ("X-Key".into(), "secret".into())];
     request.secret_headers = vec!["x-key".into()];
@@ -139,7 +139,7 @@ fn the_file_of_a_redirect_target_gets_no_credentials() {
 fn the_rules_are_those_for_the_user_agent_that_is_sent() {
     let (server, log) = server(response("User-agent: otherbot\nDisallow: /"));
     let mut rig = Rig::new(server.url("/1"));
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     rig.options.request.headers = vec![("User-Agent".into(), "OtherBot/2.0".into())];
     assert_eq!(Some("blocked_by_robots"), rig.run().0[0].kind());
     assert!(log.lock().unwrap_or_else(PoisonError::into_inner)[0].contains(": OtherBot/2.0\r\n"));
@@ -150,7 +150,7 @@ fn a_row_that_is_blocked_after_a_redirect_has_an_attempt() {
     let (there, _) = server(response("User-agent: *\nDisallow: /"));
     let here = redirecting(there.url("/there"));
     let mut rig = Rig::new(here.url("/"));
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     rig.options.run.limits.rate_per_host.each = Some("1000/s".parse().expect("a rate"));
     let row = rig.run().0.remove(0);
     assert_eq!((Some("blocked_by_robots"), 1), (row.kind(), row.attempts));
@@ -174,14 +174,14 @@ fn a_file_whose_fetch_failed_is_fetched_again_with_the_retries_of_rows() {
             while let Some(head) = read_head(&mut stream) {
                 let is_first = seen.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(head);
-                let answer = if is_first { "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into() } else { response("") };
-                if stream.write_all(answer.as_bytes()).is_err() {
+                let reply = if is_first { "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n".into() } else { response("") };
+                if stream.write_all(reply.as_bytes()).is_err() {
                     break;
                 }
             }
         });
         let mut rig = Rig::new(server.url("/1"));
-        rig.options.request.response.robots = true;
+        rig.options.request.response.obey_robots = true;
         rig.options.run.retrying.retries = retries;
         rig.options.run.retrying.delay = Duration::from_millis(1);
         assert_eq!(kind, rig.row().kind());
@@ -191,7 +191,7 @@ fn a_file_whose_fetch_failed_is_fetched_again_with_the_retries_of_rows() {
 
 #[test]
 fn the_file_of_a_silent_server_has_the_timeouts_and_retries_of_a_row() {
-    for (option, closes) in [("the first byte of an answer did not come in time", false), ("closed", true)] {
+    for (option, closes) in [("the first byte of the response did not come in time", false), ("closed", true)] {
         let log = Log::default();
         let seen = log.clone();
         let server = Scripted::start(move |mut stream, _| {
@@ -201,7 +201,7 @@ fn the_file_of_a_silent_server_has_the_timeouts_and_retries_of_a_row() {
             }
         });
         let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
-        rig.options.request.response.robots = true;
+        rig.options.request.response.obey_robots = true;
         rig.options.request.first_byte_timeout = (!closes).then_some(Duration::from_millis(50));
         rig.options.run.retrying.retries = 0;
         let row = rig.row();
@@ -209,7 +209,7 @@ fn the_file_of_a_silent_server_has_the_timeouts_and_retries_of_a_row() {
         while paths(&log).is_empty() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let kind = if closes { "closed" } else { "timeout" };
+        let kind = if closes { "connection_closed" } else { "timeout" };
         assert_eq!((Some(kind), 1), (row.kind(), paths(&log).len()));
     }
 }
@@ -218,9 +218,9 @@ fn the_file_of_a_silent_server_has_the_timeouts_and_retries_of_a_row() {
 fn a_server_that_closes_every_connection_is_not_retried_forever() {
     let server = Scripted::start(|stream, _| drop(stream));
     let mut rig = Rig::new(server.url("/1")).timeout(Duration::from_secs(60));
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     rig.options.run.retrying.retries = 0;
-    assert_eq!(Some("closed"), rig.row().kind());
+    assert_eq!(Some("connection_closed"), rig.row().kind());
     assert!(server.connections() <= 3, "{}", server.connections());
 }
 
@@ -233,11 +233,11 @@ fn the_rows_of_a_dead_host_have_the_error_of_the_file() {
 
     let closing = Scripted::start(|mut stream, _| drop(read_head(&mut stream)));
     let rows = run(closing.url("/[1-5]"));
-    assert!(rows.iter().all(|row| row.kind() == Some("closed")), "{rows:?}");
+    assert!(rows.iter().all(|row| row.kind() == Some("connection_closed")), "{rows:?}");
 
     let silent = Scripted::start(|mut stream, _| while read_head(&mut stream).is_some() {});
     let mut rig = Rig::new(silent.url("/[1-3]")).timeout(Duration::from_millis(300));
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     assert!(rig.rows().iter().all(|row| row.kind() == Some("timeout")));
 }
 
@@ -251,7 +251,7 @@ fn a_file_of_500_kib_is_read_completely_and_its_decisions_are_bounded() {
     let long = server.url(&format!("/{}", "ab".repeat(30_000)));
     let blocked = [server.url("/last"), server.url("/x00042"), long];
     let mut rig = Rig::urls([&[server.url("/free")], &blocked[..]].concat()).concurrency(10, 1);
-    rig.options.request.response.robots = true;
+    rig.options.request.response.obey_robots = true;
     let rows = rig.rows();
     assert_eq!(Some(200), rows[0].status);
     assert!(rows[1..].iter().all(|row| row.kind() == Some("blocked_by_robots")), "{:?}", &rows[1..3]);

@@ -43,7 +43,7 @@ fn a_response_belongs_to_its_own_row() {
 fn only_the_first_rows_can_be_requested() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/[1-1000000000]"));
-    rig.options.source.head = Some(7);
+    rig.options.source.max_rows = Some(7);
     assert_eq!((0..7).collect::<Vec<_>>(), ordinals(&rig.rows()));
     assert_eq!(7, server.statistics().requests);
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use headgate_core::file_name::hex;
+use headgate_core::options::IfExists;
 use headgate_engine::{RetryOptions, Run};
 use headgate_testserver::{Config, Server};
 
@@ -92,7 +93,7 @@ fn a_body_in_a_file_is_the_same_however_it_is_delimited_and_encoded() {
             let path = row.path.as_deref().unwrap();
             assert_eq!(format!("bodies/{}.txt", row.row), path);
             assert!(plain.text().as_bytes() == files[path], "{}", row.url);
-            assert!(row.row > 2 || row.body_bytes == bytes as u64, "{}", row.url);
+            assert!(row.row > 2 || row.received_bytes == bytes as u64, "{}", row.url);
         }
     }
 }
@@ -146,7 +147,7 @@ fn the_response_at_the_end_of_redirects_is_saved() {
 #[test]
 fn an_incomplete_body_leaves_no_file() {
     let long = "x".repeat(300_000);
-    let answers = [
+    let replies = [
         format!("HTTP/1.1 200 OK\r\nContent-Length: 400000\r\n\r\n{long}"),
         format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{long}\r\nnonsense", long.len()),
         format!("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\n\r\n{long}", long.len()),
@@ -154,15 +155,20 @@ fn an_incomplete_body_leaves_no_file() {
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", 2 * long.len(), long.repeat(2)),
         format!("HTTP/1.1 200 OK\r\n\r\n{}", long.repeat(2)),
     ];
-    for (answer, kind) in
-        answers.into_iter().zip(["closed", "protocol", "decode", "decode", "body_too_large", "body_too_large"])
-    {
+    for (reply, kind) in replies.into_iter().zip([
+        "connection_closed",
+        "protocol",
+        "decode",
+        "decode",
+        "body_too_large",
+        "body_too_large",
+    ]) {
         let server = Scripted::start(move |mut stream, _| {
             read_head(&mut stream);
-            let _ = stream.write_all(answer.as_bytes());
+            let _ = stream.write_all(reply.as_bytes());
         });
         let mut rig = saving("{row}.bin", [server.url("/")]);
-        rig.options.request.max_body_bytes = 500_000;
+        rig.options.request.max_body_size = 500_000;
         let rows = rig.rows();
         assert!(check(&rig, &rows).is_empty());
         assert_eq!((Some(kind), None, Some(200)), (rows[0].kind(), rows[0].body(), rows[0].status));
@@ -174,12 +180,12 @@ fn a_decompression_bomb_ends_at_the_maximum_size_and_leaves_no_file() {
     let server = server();
     for path in ["/encoded/gzip/5001", "/encoded/zstd/2000000"] {
         let mut rig = saving("{row}", [url(server.address(), path)]);
-        rig.options.request.max_body_bytes = 5000;
+        rig.options.request.max_body_size = 5000;
         let rows = rig.rows();
         assert!(check(&rig, &rows).is_empty());
         assert_eq!(Some("body_too_large"), rows[0].kind());
         rig.options.request.truncate_body = true;
-        rig.options.sink.fresh = true;
+        rig.options.sink.if_exists = IfExists::Overwrite;
         let rows = rig.rows();
         let files = check(&rig, &rows);
         assert_eq!((None, true), (rows[0].kind(), rows[0].body_truncated), "{:?}", rows[0]);
@@ -192,11 +198,11 @@ fn a_decompression_bomb_ends_at_the_maximum_size_and_leaves_no_file() {
 fn a_body_that_is_not_decoded_is_saved_as_sent() {
     let server = server();
     let mut rig = saving("{row}", [url(server.address(), "/encoded/gzip/300000")]);
-    rig.options.request.response.raw = true;
+    rig.options.request.response.decode = false;
     let rows = rig.rows();
     let files = check(&rig, &rows);
     assert_eq!(Some("gzip"), rows[0].body_encoding.as_deref());
-    assert_eq!((rows[0].body_bytes, &b"\x1f\x8b"[..]), (files["0"].len() as u64, &files["0"][..2]));
+    assert_eq!((rows[0].received_bytes, &b"\x1f\x8b"[..]), (files["0"].len() as u64, &files["0"][..2]));
 }
 
 #[test]
@@ -207,11 +213,11 @@ fn an_existing_file_is_not_replaced() {
     rig.options.run.concurrency = 1;
     let (rows, _) = rig.run();
     assert_eq!(3, check(&rig, &rows).len());
-    // A job starts over in the directory of an earlier one: the job's own files are removed, others stay.
+    // A job starts over in the directory of an earlier one: the job's own files are removed, and foreign files stay.
     fs::write(rig.path("out/mine/note.txt"), "mine").unwrap();
     fs::write(rig.path("out/mine/1.other"), "mine").unwrap();
     rig.options.source.save_to = Some("mine/{row}.other".into());
-    rig.options.sink.fresh = true;
+    rig.options.sink.if_exists = IfExists::Overwrite;
     let (rows, _) = rig.run();
     assert_eq!([None, Some("duplicate_name"), None], [0, 1, 2].map(|row| rows[row].kind()));
     let files = files(&rig.path("out"));
@@ -227,7 +233,7 @@ fn starting_a_job_over_removes_its_saved_files() {
     assert_eq!(2, check(&rig, &rows).len());
     assert!(rig.path("out/_headgate/names").is_dir(), "a name with a capital is marked");
     rig.options.source.save_to = None;
-    rig.options.sink.fresh = true;
+    rig.options.sink.if_exists = IfExists::Overwrite;
     rig.rows();
     assert!(files(&rig.path("out")).is_empty() && !rig.path("out/A").exists());
     assert!(!rig.path("out/_headgate/names").exists());
@@ -241,12 +247,12 @@ fn a_disk_error_ends_the_job_and_loses_no_row() {
     // A directory has the name of a row's file.
     let in_the_way = rig.path("out/_headgate/tmp/b-7");
     rig.options.run.concurrency = 2;
-    rig.options.sink.commit_every = Some(std::time::Duration::ZERO);
+    rig.options.sink.commit_interval = Some(std::time::Duration::ZERO);
     fs::create_dir_all(rig.path("out")).unwrap();
     let job = rig.start();
     // The directory may come too late, and then the job succeeds. In both cases no row is lost.
     let _ = fs::create_dir(&in_the_way);
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     if let Some(failure) = job.summary().failure {
         assert!(failure.message.to_string().contains("b-7: is a directory"), "{failure:?}");
         assert!(rig.run().1.failure.is_none());
@@ -261,10 +267,10 @@ fn a_disk_error_ends_the_job_and_loses_no_row() {
 #[test]
 fn saved_bodies_take_no_memory_however_large_they_are() {
     let body = "y".repeat(8 << 20);
-    let server = Scripted::answering(response(&body));
+    let server = Scripted::responding(response(&body));
     let mut rig = saving("{row}.bin", (0..32).map(|_| server.url("/")));
     rig.options.run.concurrency = 16;
-    rig.options.engine.max_memory_bytes = Some(8 << 20);
+    rig.options.engine.max_memory = Some(8 << 20);
     let rows = rig.rows();
     let files = check(&rig, &rows);
     assert!(files.len() == 32 && files.values().all(|bytes| bytes.len() == body.len()));
@@ -307,7 +313,7 @@ fn bodies_of_retried_rows_are_saved() {
     assert_eq!(6, check(&rig, &rows).len());
     let options = RetryOptions { output: rig.path("out"), only: Vec::new(), job: rig.options.clone() };
     let job = Run::retry(options).unwrap();
-    assert!(job.wait(crate::harness::PATIENCE));
+    assert!(job.wait(crate::harness::MAX_WAIT));
     let rows = rig.results();
     assert_eq!((9, 6), (rows.len(), check(&rig, &rows).len()), "the server has not healed");
 }

@@ -54,10 +54,10 @@ impl Scripted {
         Self { address, connections }
     }
 
-    /// Starts a server that responds to each request with `answer`, and keeps its connections.
-    pub fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        let answer = answer.into();
-        Self::start(move |mut stream, _| while read_head(&mut stream).is_some() && stream.write_all(&answer).is_ok() {})
+    /// Starts a server that responds to each request with `reply`, and keeps its connections.
+    pub fn responding(reply: impl Into<Vec<u8>>) -> Self {
+        let reply = reply.into();
+        Self::start(move |mut stream, _| while read_head(&mut stream).is_some() && stream.write_all(&reply).is_ok() {})
     }
 
     pub fn url(&self, path: &str) -> String {

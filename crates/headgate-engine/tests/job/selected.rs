@@ -10,12 +10,12 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
 use headgate_core::limits::{CostLimit, CostOf};
-use headgate_core::options::{Format, JobOptions, SelectionOptions};
+use headgate_core::options::{Format, IfExists, JobOptions, SelectionOptions};
 use headgate_engine::{RetryOptions, Run, Summary};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::{Map, Value, json};
 
-use crate::harness::{PATIENCE, Rig, server, url};
+use crate::harness::{MAX_WAIT, Rig, server, url};
 use crate::scripted::{Scripted, read_head, response};
 
 /// A change of the options.
@@ -27,7 +27,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
 }
 
 fn selecting(mut rig: Rig, select: &[&str], require: &[&str]) -> Rig {
-    rig.options.selection.select = texts(select);
+    rig.options.selection.extract = texts(select);
     rig.options.selection.require = texts(require);
     rig
 }
@@ -48,7 +48,7 @@ fn lines(out: &Path) -> Vec<Map<String, Value>> {
 
 fn run(rig: &Rig) -> Vec<Map<String, Value>> {
     let job = rig.start();
-    assert!(job.wait(PATIENCE), "the job does not end");
+    assert!(job.wait(MAX_WAIT), "the job does not end");
     let summary = job.summary();
     assert!(summary.failure.is_none(), "{:?}", summary.failure);
     lines(&rig.path("out"))
@@ -56,21 +56,21 @@ fn run(rig: &Rig) -> Vec<Map<String, Value>> {
 
 /// Returns whether a job succeeded, and how many of its rows succeeded and failed.
 fn ended(summary: &Summary) -> (bool, u64, u64) {
-    (summary.failure.is_none(), summary.answered, summary.failed)
+    (summary.failure.is_none(), summary.succeeded, summary.failed)
 }
 
 fn refusal(rig: &Rig) -> String {
     Run::job(&rig.options).expect_err("a mistake").message.to_string()
 }
 
-/// Starts a server that responds with `answer` of the path and of the number of earlier requests.
-fn answering(answer: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
-    let asked = AtomicUsize::new(0);
+/// Starts a server that responds with `respond` of the path and of the number of earlier requests.
+fn responding(respond: impl Fn(&str, usize) -> String + Send + Sync + 'static) -> Scripted {
+    let requests = AtomicUsize::new(0);
     Scripted::start(move |mut stream, _| {
         use std::io::Write as _;
         while let Some(head) = read_head(&mut stream) {
             let path = head.split(' ').nth(1).unwrap_or_default();
-            if stream.write_all(answer(path, asked.fetch_add(1, Ordering::SeqCst)).as_bytes()).is_err() {
+            if stream.write_all(respond(path, requests.fetch_add(1, Ordering::SeqCst)).as_bytes()).is_err() {
                 return;
             }
         }
@@ -91,12 +91,12 @@ const SELECT: [&str; 7] = [
 
 #[test]
 fn selected_values_are_columns_with_their_types() {
-    let answer = response(COMPLETION).replace("Content-Length", "ETag: \"v1\"\r\nContent-Length");
-    let server = Scripted::answering(answer);
+    let reply = response(COMPLETION).replace("Content-Length", "ETag: \"v1\"\r\nContent-Length");
+    let server = Scripted::responding(reply);
     let mut rig = selecting(Rig::new(server.url("/[1-3]")), &SELECT, &["answer", "tokens"]);
     rig.options.sink.format = Format::Parquet;
     let job = rig.start();
-    assert!(job.wait(PATIENCE) && job.summary().failure.is_none());
+    assert!(job.wait(MAX_WAIT) && job.summary().failure.is_none());
     let file = File::open(rig.path("out/part-00000001.parquet")).expect("a part");
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("Parquet").build().expect("Parquet");
     let batches: Vec<RecordBatch> = reader.map(|batch| batch.expect("a batch")).collect();
@@ -118,7 +118,7 @@ fn selected_values_are_columns_with_their_types() {
 
 #[test]
 fn a_row_without_a_required_value_fails_with_the_reason() {
-    let server = answering(|path, _| match path {
+    let server = responding(|path, _| match path {
         "/good" => response(r#"{"answer":"yes"}"#),
         "/null" => response(r#"{"answer":null}"#),
         "/html" => response("<html>"),
@@ -126,16 +126,17 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
         "/long" => response(&format!("{}{}", r#"{"answer":"yes"}"#, " ".repeat(300_000))),
         "/long-html" => response(&"<p>".repeat(100_000)),
         "/503" => response(r#"{"error":"down"}"#).replace("200 OK", "503 Busy"),
+        "/404" => response("<html>").replace("200 OK", "404 Not Found"),
         "/cut" => {
             response(r#"{"answer":"yes"}"#).replace("Content-Length: 16", "Content-Length: 17\r\nConnection: close")
         }
         _ => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
     });
-    let paths = ["/good", "/null", "/html", "/other", "/long", "/long-html", "/503", "/none"];
+    let paths = ["/good", "/null", "/html", "/other", "/long", "/long-html", "/503", "/none", "/404"];
     let rig = Rig::urls(paths.map(|path| server.url(path)));
     let rig = selecting(rig, &["answer=$.answer", "error_text=$.error"], &["answer"]);
     let rows = run(&rig);
-    let unexpected = |detail: &str| (json!("unexpected_answer"), json!("\"answer\" is missing"), json!(detail));
+    let unexpected = |detail: &str| (json!("unexpected_response"), json!("\"answer\" is missing"), json!(detail));
     let fine = || (Value::Null, Value::Null, Value::Null);
     let expected = [
         fine(),
@@ -146,6 +147,7 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
         unexpected("the body is not JSON: byte 0"),
         fine(),
         unexpected("there is no body"),
+        fine(),
     ];
     for ((path, expected), row) in paths.iter().zip(expected).zip(&rows) {
         let found = (row["error"].clone(), row["error_message"].clone(), row["error_detail"].clone());
@@ -162,7 +164,7 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
 #[test]
 fn values_are_selected_from_large_bodies_as_from_small_ones() {
     // Sizes near the bounds of what a worker processes itself: one pass over 256 KiB, a tree of 16 KiB.
-    let server = answering(|path, _| {
+    let server = responding(|path, _| {
         let filler = "x".repeat(path[1..].parse().unwrap());
         response(&format!(r#"{{"filler":"{filler}","a":{{"n":7}}}}"#))
     });
@@ -170,7 +172,7 @@ fn values_are_selected_from_large_bodies_as_from_small_ones() {
         let urls = ["/100", "/16000", "/17000", "/300000"].map(|path| server.url(path));
         let mut rig = selecting(Rig::urls(urls), &[&format!("n:int64={path}")], &["n"]);
         rig.options.sink.format = Format::Ndjson;
-        rig.options.selection.omit = texts(&["body"]);
+        rig.options.selection.drop = texts(&["body"]);
         let rows = run(&rig);
         assert_eq!(4, rows.len());
         for row in rows {
@@ -180,9 +182,9 @@ fn values_are_selected_from_large_bodies_as_from_small_ones() {
 }
 
 #[test]
-fn an_unexpected_answer_is_retried_only_on_demand() {
-    for (attempts, on) in [(1, None), (3, Some("unexpected_answer"))] {
-        let server = answering(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));
+fn an_unexpected_response_is_retried_only_on_demand() {
+    for (attempts, on) in [(1, None), (3, Some("unexpected_response"))] {
+        let server = responding(|_, before| response(if before < 2 { "{}" } else { r#"{"a":1}"# }));
         let mut rig = selecting(Rig::new(server.url("/")).one_by_one(), &["a:int64=$.a"], &["a"]);
         rig.options.run.retrying.retries = 5;
         rig.options.run.retrying.delay = Duration::from_millis(1);
@@ -197,7 +199,7 @@ fn an_unexpected_answer_is_retried_only_on_demand() {
 
 #[test]
 fn omitted_columns_are_absent_and_outcomes_stay_the_same() {
-    let server = answering(|path, _| match path {
+    let server = responding(|path, _| match path {
         "/long" => response(&format!("{}{}", r#"{"a":1}"#, " ".repeat(3_000_000))),
         _ => response(r#"{"a":1}"#),
     });
@@ -207,16 +209,16 @@ fn omitted_columns_are_absent_and_outcomes_stay_the_same() {
         &["a:int64=$.a"],
         &[],
     );
-    rig.options.selection.omit = texts(&["body", "headers", "started_at", "url"]);
+    rig.options.selection.drop = texts(&["body", "headers", "started_at", "url"]);
     rig.options.source.keep = texts(&["body"]);
     rig.options.source.body_column = Some("none".into());
     assert!(refusal(&rig).contains("no column \"none\" for body_column"), "{}", refusal(&rig));
     rig.options.source.body_column = Some("body".into());
     for format in [Format::Ndjson, Format::Parquet] {
         rig.options.sink.format = format;
-        rig.options.sink.fresh = true;
+        rig.options.sink.if_exists = IfExists::Overwrite;
         let job = rig.start();
-        assert!(job.wait(PATIENCE));
+        assert!(job.wait(MAX_WAIT));
         assert_eq!((true, 3, 0), ended(&job.summary()));
     }
     rig.options.sink.format = Format::Ndjson;
@@ -232,24 +234,24 @@ fn needed_columns_cannot_be_omitted_and_names_are_unique() {
     let server = server();
     let rig = Rig::file("rows.csv", format!("url,id,a,row\n{},7,8,9\n", url(server.address(), "/")));
     let cases: [(&str, Change, &[&str]); 10] = [
-        ("omit: \"row\": without it, a job can't be resumed or retried", |answer| answer.omit = texts(&["row"]), &[]),
+        ("drop: \"row\": without it, a job can't be resumed or retried", |options| options.drop = texts(&["row"]), &[]),
         (
-            "omit: \"id\": the results have no such column of their own; those are url, method, error_message, ",
-            |answer| answer.omit = texts(&["id"]),
+            "drop: \"id\": the results have no such column of their own; those are url, method, failed, error_message, ",
+            |options| options.drop = texts(&["id"]),
             &["id"],
         ),
         (
-            "select: \"url\" is a column that the results have of their own (taken are row, url, ",
-            |answer| answer.select = texts(&["url=$.a"]),
+            "extract: \"url\" is a column that the results have of their own (taken are row, url, ",
+            |options| options.extract = texts(&["url=$.a"]),
             &[],
         ),
-        ("select: \"x\" is the name of two columns", |answer| answer.select = texts(&["x=$.a", "x=$.b"]), &[]),
+        ("extract: \"x\" is the name of two columns", |options| options.extract = texts(&["x=$.a", "x=$.b"]), &[]),
         (
-            ", remote_addr): choose another name, or leave that column out with omit",
-            |answer| answer.select = texts(&["url=$.a"]),
+            ", remote_addr): choose another name, or leave that column out with drop",
+            |options| options.extract = texts(&["url=$.a"]),
             &[],
         ),
-        (", remote_addr): choose another name", |answer| answer.select = texts(&["row=$.a"]), &[]),
+        (", remote_addr): choose another name", |options| options.extract = texts(&["row=$.a"]), &[]),
         (
             "rows.csv: the column \"row\" can't be kept: the result has one of its own by that name (taken are row, url, ",
             |_| {},
@@ -262,8 +264,8 @@ fn needed_columns_cannot_be_omitted_and_names_are_unique() {
             &["url"],
         ),
         (
-            "rows.csv: the column \"a\" can't be kept: it is the name of a selected column; give that another name in select, or list the columns of the input to keep in keep",
-            |answer| answer.select = texts(&["a=$.a"]),
+            "rows.csv: the column \"a\" can't be kept: it is the name of an extracted column; give that another name in extract, or list the columns of the input to keep in keep",
+            |options| options.extract = texts(&["a=$.a"]),
             &["id", "a"],
         ),
     ];
@@ -288,43 +290,43 @@ fn values_cannot_be_selected_from_bodies_that_are_not_read_or_decoded() {
     let base = url(server.address(), "/");
     let mut rig = selecting(Rig::new(&base), &["a=$.a"], &[]);
     rig.options.request.response.no_body = true;
-    let message = "select can't have values of bodies with no_body=true, as bodies are not read";
+    let message = "extract can't have values of bodies with no_body=true, as bodies are not read";
     assert_eq!(message, refusal(&rig));
     rig.options.request.response.no_body = false;
-    rig.options.request.response.raw = true;
-    let message = "select can't have values of bodies with raw=true, as bodies are not decoded";
+    rig.options.request.response.decode = false;
+    let message = "extract can't have values of bodies with decode=false, as bodies are not decoded";
     assert_eq!(message, refusal(&rig));
-    rig.options.selection.select = texts(&["type=header:content-type"]);
+    rig.options.selection.extract = texts(&["type=header:content-type"]);
     assert!(run(&rig)[0]["type"].is_string());
 }
 
 #[test]
 fn a_job_keeps_its_selections_and_a_retry_applies_them() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = asked.clone();
-    let server = answering(move |path, _| match path {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = requests.clone();
+    let server = responding(move |path, _| match path {
         "/late" if counted.fetch_add(1, Ordering::SeqCst) == 0 => response(r#"{"b":1.5}"#),
         _ => response(r#"{"a":"now","b":2.5,"t":"2026-05-14T09:30:00Z"}"#),
     });
     let urls = ["/late", "/other"].map(|path| server.url(path));
     let select = ["a=$.a", "b:float64=$.b", "t:timestamp=$.t", "c:bool=$.c"];
     for format in [Format::Ndjson, Format::Parquet] {
-        asked.store(0, Ordering::SeqCst);
+        requests.store(0, Ordering::SeqCst);
         let mut rig = selecting(Rig::urls(&urls), &select, &["a"]);
         rig.options.sink.format = format;
-        rig.options.selection.omit = texts(&["body", "url", "error_message", "error_detail", "final_url"]);
+        rig.options.selection.drop = texts(&["body", "url", "error_message", "error_detail", "final_url"]);
         let job = rig.start();
-        assert!(job.wait(PATIENCE));
+        assert!(job.wait(MAX_WAIT));
         assert_eq!((true, 1, 1), ended(&job.summary()));
 
         let mut other = rig.options.clone();
-        other.selection.select.pop();
+        other.selection.extract.pop();
         let message = Run::job(&other).expect_err("another job").message.to_string();
-        assert!(message.contains("select"), "{message}");
+        assert!(message.contains("extract was"), "{message}");
 
         let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
         let retry = Run::retry(options).expect("a retry");
-        assert!(retry.wait(PATIENCE));
+        assert!(retry.wait(MAX_WAIT));
         assert_eq!((true, 1, 0), ended(&retry.summary()));
         if format == Format::Ndjson {
             let rows = lines(&rig.path("out"));
@@ -336,14 +338,14 @@ fn a_job_keeps_its_selections_and_a_retry_applies_them() {
 
 #[test]
 fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
-    let server = Scripted::answering(response("{}"));
+    let server = Scripted::responding(response("{}"));
     let rig = selecting(Rig::file("rows.csv", format!("url,id\n{},7\n", server.url("/"))), &["a=$.a"], &["a"]);
     let job = rig.start();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     assert_eq!((true, 0, 1), ended(&job.summary()));
     let cases: [(&str, ChangeOfJob); 3] = [
-        ("cost_from names \"b\", which is no selected column: the selected columns are a", |job| {
-            job.selection.cost_from = Some("b".into());
+        ("cost_from_response names \"b\", which is not an extracted column: the extracted columns are a", |job| {
+            job.selection.cost_from_response = Some("b".into());
         }),
         ("header_templates can't set `x-a`, which headers sets, too: leave one of them out", |job| {
             job.request.headers = vec![("X-A".into(), "1".into())];
@@ -364,9 +366,9 @@ fn a_retry_is_refused_for_the_same_mistakes_as_a_job() {
 #[test]
 fn the_rate_limiter_uses_the_cost_that_responses_state() {
     // Each row is estimated at 1 and costs 25: at 1,000 per second, 40 rows finish in a second.
-    let server = Scripted::answering(response(r#"{"n":25}"#));
+    let server = Scripted::responding(response(r#"{"n":25}"#));
     let mut rig = selecting(Rig::new(server.url("/[1-9]")).one_by_one(), &["n:int64=$.n"], &[]);
-    rig.options.selection.cost_from = Some("n".into());
+    rig.options.selection.cost_from_response = Some("n".into());
     rig.options.run.limits.cost = Some(CostLimit { rate: "1000/s".parse().expect("a rate"), of: CostOf::Row });
     let started = Instant::now();
     assert_eq!(9, run(&rig).len());

@@ -11,7 +11,7 @@ use headgate_core::files::storage::Storage;
 use headgate_engine::Run;
 
 use crate::endings::Fifo;
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 
 /// Large enough that a row with such a body is passed to the sink at once.
 const LARGE_BODY_BYTES: usize = 1024 * 1024;
@@ -92,7 +92,7 @@ fn counted_rows_are_written_when_a_job_that_waits_for_its_output_is_stopped() {
     job.abort();
     assert!(!job.wait(Duration::ZERO), "an aborted job has a second to write its last rows");
     held.release();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     // On a busy machine, writing the rows may take longer than the wait for an aborted job.
     eventually("what was counted is in the result", || job.summary().rows == fifo.rig.results().len() as u64);
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::harness::{PATIENCE, Rig, eventually, server, slow_server, url};
+use crate::harness::{MAX_WAIT, Rig, eventually, server, slow_server, url};
 
 /// The delay that a loaded machine may add to a grace period.
 const LATENESS: Duration = Duration::from_secs(3);
@@ -14,14 +14,14 @@ fn a_stop_starts_no_rows_and_finishes_those_in_flight() {
     let rig = Rig::new(url(server.address(), &format!("/row{ENDLESS}"))).concurrency(8, 2);
     let job = rig.start();
     eventually("all are in flight", || server.statistics().requests_in_progress == 8);
-    let asked = server.statistics().requests;
+    let requests = server.statistics().requests;
     job.stop();
     assert!(job.snapshot().stopping);
     let (rows, summary) = rig.finish(&job);
     // The stop may coincide with the first responses; a lane that saw it later has sent one more request.
-    assert!(server.statistics().requests <= asked + 8);
+    assert!(server.statistics().requests <= requests + 8);
     assert_eq!(server.statistics().requests, rows.len() as u64, "each request that was made is a row of the result");
-    assert_eq!((rows.len() as u64, rows.len() as u64), (summary.rows, summary.answered));
+    assert_eq!((rows.len() as u64, rows.len() as u64), (summary.rows, summary.succeeded));
     assert!(summary.interrupted);
     assert!(summary.failure.is_none());
 }
@@ -33,7 +33,7 @@ fn requests_in_flight_after_the_grace_period_are_cancelled() {
     let good = url(server.address(), "/good");
     let hang = url(server.address(), "/fault/hang-before-headers");
     let mut rig = Rig::urls([&good, &good, &hang, &hang, &hang, &hang]).concurrency(4, 2);
-    rig.options.run.grace = grace;
+    rig.options.run.shutdown_timeout = grace;
     let job = rig.start();
     eventually("all hang", || server.statistics().requests_in_progress == 4);
     let stopped = Instant::now();
@@ -41,7 +41,7 @@ fn requests_in_flight_after_the_grace_period_are_cancelled() {
     let (rows, summary) = rig.finish(&job);
     assert!((grace..grace + LATENESS).contains(&stopped.elapsed()), "{:?}", stopped.elapsed());
     assert_eq!(2, rows.len());
-    assert_eq!((2, 2), (summary.rows, summary.answered));
+    assert_eq!((2, 2), (summary.rows, summary.succeeded));
     assert!(summary.interrupted);
 }
 
@@ -69,7 +69,7 @@ fn counted_rows_are_in_the_result_whenever_a_job_is_stopped() {
         let job = rig.start();
         assert!(!job.wait(Duration::from_millis(pause_ms)));
         job.abort();
-        assert!(job.wait(PATIENCE));
+        assert!(job.wait(MAX_WAIT));
         // On a busy machine, writing the rows may take longer than the wait for an aborted job.
         eventually("what was counted is in the result", || job.summary().rows == rig.results().len() as u64);
         assert!(job.summary().rows <= server.statistics().requests, "after {pause_ms} ms");
@@ -102,7 +102,7 @@ fn a_finished_job_can_be_stopped_and_inspected() {
     let server = server();
     let rig = Rig::new(url(server.address(), "/[1-3]"));
     let job = rig.start();
-    assert!(job.wait(PATIENCE));
+    assert!(job.wait(MAX_WAIT));
     job.stop();
     job.abort();
     assert!(job.wait(Duration::ZERO));

@@ -18,7 +18,7 @@ use headgate_core::row::{Outcome, OwnOptions, Row, RowExtra};
 use headgate_engine::{CompletionQueue, Run, WakeCaller};
 use headgate_testserver::{Config, Server};
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::http2_frames::*;
 use crate::own_ends::engine;
 use crate::scripted::{Scripted, read_head, response};
@@ -67,20 +67,20 @@ impl Stream {
             self.completions.take(1, &mut arrived);
             match arrived.pop() {
                 Some(arrived) => return arrived.outcome.expect("the run continues"),
-                None => self.wake_ups.recv_timeout(PATIENCE).expect("an answer"),
+                None => self.wake_ups.recv_timeout(MAX_WAIT).expect("a response"),
             }
         }
     }
 
     fn status(&self) -> u16 {
-        self.head().response.expect("an answer").status
+        self.head().response.expect("a response").status
     }
 
     /// Waits for more bytes.
     fn read(&self) -> StreamRead {
         loop {
             match self.body.read() {
-                StreamRead::Nothing => self.wake_ups.recv_timeout(PATIENCE).expect("more of the body"),
+                StreamRead::Nothing => self.wake_ups.recv_timeout(MAX_WAIT).expect("more of the body"),
                 taken => return taken,
             }
         }
@@ -128,14 +128,14 @@ fn kind(failure: Option<Failure>) -> Option<ErrorKind> {
 #[test]
 fn a_streamed_body_is_complete_however_it_is_delimited() {
     let (run, server) = (run(), server());
-    let ask = |path: &str| Stream::submit(&run, url(server.address(), path)).whole();
-    let expected = ask("/bytes/1000000");
+    let fetch = |path: &str| Stream::submit(&run, url(server.address(), path)).whole();
+    let expected = fetch("/bytes/1000000");
     assert_eq!(1_000_000, expected.len());
     for path in ["/chunked/1000000", "/close-delimited/1000000", "/range/1000000"] {
-        assert!(expected == ask(path), "{path}");
+        assert!(expected == fetch(path), "{path}");
     }
-    assert_eq!(b"Hello, World!".to_vec(), ask("/1"));
-    assert!(ask("/bytes/0").is_empty());
+    assert_eq!(b"Hello, World!".to_vec(), fetch("/1"));
+    assert!(fetch("/bytes/0").is_empty());
 
     let (run, server) = http2();
     let stream = Stream::submit(&run, url(server.address(), "/bytes/1000000"));
@@ -149,17 +149,17 @@ fn a_streamed_body_is_complete_however_it_is_delimited() {
 fn content_encodings_are_decoded_while_streaming_unless_raw() {
     let (run, server) = (run(), server());
     let plain = Stream::submit(&run, url(server.address(), "/bytes/3000000")).whole();
-    for coding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
-        let path = url(server.address(), &format!("/encoded/{coding}/3000000"));
+    for encoding in ["gzip", "gzip-members", "deflate", "br", "zstd"] {
+        let path = url(server.address(), &format!("/encoded/{encoding}/3000000"));
         let stream = Stream::submit(&run, path.clone());
-        assert!(plain == stream.whole(), "{coding}");
+        assert!(plain == stream.whole(), "{encoding}");
         let received = stream.body.received();
-        assert!(received < 3_000_000, "{coding}: it counts what came");
+        assert!(received < 3_000_000, "{encoding}: it counts what came");
 
         let raw = Stream::submit(&run, path);
         assert_eq!(200, raw.status());
         let (bytes, failure) = raw.rest(true);
-        assert_eq!((received, None), (bytes.len() as u64, failure), "{coding}");
+        assert_eq!((received, None), (bytes.len() as u64, failure), "{encoding}");
     }
     let bare = Stream::submit(&run, url(server.address(), "/fault/raw-deflate")).whole();
     assert!(bare.starts_with(b"Hello, World!"));
@@ -177,8 +177,8 @@ fn a_body_with_an_invalid_encoding_fails_after_its_decoded_bytes() {
     }
     eventually("they are counted", || run.snapshot().rows == 4);
     run.end_feeding();
-    assert!(run.wait(PATIENCE));
-    assert_eq!((4, 0), (run.summary().failed, run.summary().answered), "a row whose body fails has failed");
+    assert!(run.wait(MAX_WAIT));
+    assert_eq!((4, 0), (run.summary().failed, run.summary().succeeded), "a row whose body fails has failed");
 }
 
 /// Waits until no more of an unread body is received, and returns the number of received bytes.
@@ -245,9 +245,9 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn encoded(codings: &str, body: &[u8]) -> Scripted {
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {codings}\r\nContent-Length: {}\r\n\r\n", body.len());
-    Scripted::answering([head.as_bytes(), body].concat())
+fn encoded(encodings: &str, body: &[u8]) -> Scripted {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {encodings}\r\nContent-Length: {}\r\n\r\n", body.len());
+    Scripted::responding([head.as_bytes(), body].concat())
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_decompression_bomb_is_decoded_as_it_is_read_and_blocks_no_other_stream() {
     assert_eq!(200, stream.status());
     stream.body.begin(false);
     eventually("much has come", || stream.body.received() > 2 * READ_BYTES);
-    let other = Scripted::answering(response("another"));
+    let other = Scripted::responding(response("another"));
     assert_eq!(b"another".to_vec(), Stream::submit(&run, other.url("/")).whole());
     stream.body.close();
     eventually("their exchanges have ended", || run.snapshot().in_flight == 0);
@@ -296,14 +296,14 @@ fn an_incomplete_body_fails_after_all_its_bytes_without_a_retry() {
     let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
-    assert_eq!((b"begin".to_vec(), Some(ErrorKind::Closed)), (body, kind(failure)));
+    assert_eq!((b"begin".to_vec(), Some(ErrorKind::ConnectionClosed)), (body, kind(failure)));
     eventually("it is counted", || run.snapshot().failed == 1);
     assert_eq!(1, scripted.connections());
 
     let server = server();
     for (expected, fault) in [
-        (ErrorKind::Closed, "reset-mid-body"),
-        (ErrorKind::Closed, "truncated-chunks"),
+        (ErrorKind::ConnectionClosed, "reset-mid-body"),
+        (ErrorKind::ConnectionClosed, "truncated-chunks"),
         (ErrorKind::Protocol, "bad-chunk-size"),
     ] {
         let before = server.statistics().requests;
@@ -331,7 +331,7 @@ fn the_idle_timeout_applies_between_two_pieces() {
     assert_eq!(200, stream.status());
     let (body, failure) = stream.rest(false);
     let failure = failure.expect("it hangs");
-    assert_eq!((ErrorKind::Timeout, Some(OptionName::TimeoutS)), (failure.kind, failure.option));
+    assert_eq!((ErrorKind::Timeout, Some(OptionName::Timeout)), (failure.kind, failure.option));
     assert!(!body.is_empty());
 
     // The timeout applies to each piece, so all of them together may take longer.
@@ -344,12 +344,12 @@ fn the_idle_timeout_applies_between_two_pieces() {
 fn a_failure_before_the_headers_and_a_status_are_retried() {
     let scripted = Scripted::start(|mut stream, number| {
         while read_head(&mut stream).is_some() {
-            let answer = match number {
+            let reply = match number {
                 0 => return,
                 1 => "HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy".to_owned(),
                 _ => response("at last"),
             };
-            if stream.write_all(answer.as_bytes()).is_err() || number == 1 {
+            if stream.write_all(reply.as_bytes()).is_err() || number == 1 {
                 return;
             }
         }
@@ -358,13 +358,13 @@ fn a_failure_before_the_headers_and_a_status_are_retried() {
     let run = run_of(RequestOptions::default(), RunOptions { concurrency: 4, retrying, ..RunOptions::default() });
     let stream = Stream::submit(&run, scripted.url("/"));
     let head = stream.head();
-    assert_eq!((3, Some(200)), (head.attempts, head.response.map(|answer| answer.status)));
+    assert_eq!((3, Some(200)), (head.attempts, head.response.map(|reply| reply.status)));
     assert_eq!((b"at last".to_vec(), None), stream.rest(false));
 
-    let busy = Scripted::answering("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
+    let busy = Scripted::responding("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy");
     let stream = Stream::submit(&run, busy.url("/"));
     let head = stream.head();
-    assert_eq!((4, Some(503)), (head.attempts, head.response.map(|answer| answer.status)), "that of the last attempt");
+    assert_eq!((4, Some(503)), (head.attempts, head.response.map(|reply| reply.status)), "that of the last attempt");
     assert_eq!((b"busy".to_vec(), None), stream.rest(false));
 }
 
@@ -411,7 +411,7 @@ fn a_stream_can_be_cancelled_before_its_headers_and_ends_with_the_run() {
     run.end_feeding();
     run.abort();
     assert_eq!(Some(ErrorKind::Cancelled), kind(open.rest(false).1));
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn a_stream_that_is_reset_fails_after_its_bytes() {
     let run = run_of(request, RunOptions { concurrency: 1, ..RunOptions::default() });
     let stream = Stream::submit(&run, scripted.url("/"));
     assert_eq!(200, stream.status());
-    assert_eq!(Some(ErrorKind::Closed), kind(stream.rest(false).1));
+    assert_eq!(Some(ErrorKind::ConnectionClosed), kind(stream.rest(false).1));
 }
 
 #[test]

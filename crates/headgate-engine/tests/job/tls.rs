@@ -14,6 +14,8 @@ use rustls::{ALL_VERSIONS, RootCertStore, ServerConfig, ServerConnection, Stream
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use url::Url;
 
+use headgate_core::options::IfExists;
+
 use crate::harness::{ResultRow, Rig, server};
 use crate::scripted::{Scripted, read_head, response};
 
@@ -271,7 +273,7 @@ fn a_server_without_tls_fails_with_tls() {
 #[test]
 fn a_body_that_the_close_delimits_needs_a_close_notify() {
     let authority = Authority::new();
-    for (kind, ends_well) in [(None, true), (Some("closed"), false)] {
+    for (kind, ends_well) in [(None, true), (Some("connection_closed"), false)] {
         let server = authority.server(move |stream| {
             read_head(stream);
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nthe end").unwrap();
@@ -286,9 +288,9 @@ fn a_body_that_the_close_delimits_needs_a_close_notify() {
 }
 
 /// Sends encrypted data and then these bytes, in one segment.
-fn send_with(stream: &mut TlsStream, answer: &str, behind: &[u8]) {
+fn send_with(stream: &mut TlsStream, reply: &str, behind: &[u8]) {
     let mut segment = Vec::new();
-    stream.conn.writer().write_all(answer.as_bytes()).unwrap();
+    stream.conn.writer().write_all(reply.as_bytes()).unwrap();
     while stream.conn.wants_write() {
         stream.conn.write_tls(&mut segment).unwrap();
     }
@@ -301,10 +303,10 @@ fn a_response_that_is_complete_before_an_invalid_record_succeeds() {
     let authority = Authority::new();
     // A record with content that the server did not encrypt, and bytes that are no record.
     for garbage in [&b"\x17\x03\x03\x00\x20no one can decrypt this, for sure"[..], b"this is no record of TLS"] {
-        let answer = response("whole");
+        let reply = response("whole");
         let server = authority.server(move |stream| {
             read_head(stream);
-            send_with(stream, &answer, garbage);
+            send_with(stream, &reply, garbage);
             // The server reads until the client closes, so that the end of the connection arrives after the garbage.
             let _ = stream.sock.read_to_end(&mut Vec::new());
         });
@@ -360,7 +362,7 @@ fn a_file_without_complete_certificates_is_refused_with_a_clear_message() {
     for (expected, text) in [
         ("has no certificate in PEM form", ""),
         ("has a certificate that is broken", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-        ("is not whole PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n"),
+        ("is not complete PEM", "-----BEGIN CERTIFICATE-----\nAAAA\n"),
     ] {
         let mut rig = Rig::new("https://127.0.0.1:1/");
         let path = rig.path("authority.pem");
@@ -383,12 +385,12 @@ fn an_unreadable_certificate_file_is_refused_before_results_are_replaced() {
     let before = results();
     let missing = rig.path("missing.pem");
     let mut options = rig.options.clone();
-    options.sink.fresh = true;
+    options.sink.if_exists = IfExists::Overwrite;
     options.request.cacert = Some(missing);
     let error = headgate_engine::Run::job(&options).expect_err("there is no such file");
     assert!(error.message.to_string().contains("missing.pem"), "{error}");
     assert_eq!(before, results());
-    rig.options.sink.fresh = true;
+    rig.options.sink.if_exists = IfExists::Overwrite;
     rig.run();
 }
 
@@ -404,7 +406,7 @@ fn encrypted_responses_wait_for_memory_as_plain_ones_do() {
     for budget in [1, 200_000, 300_000] {
         let url = format!("https://localhost:{}/?[1-20]", server.address.port());
         let mut rig = authority.trusted(url).concurrency(5, 2);
-        rig.options.engine.max_memory_bytes = Some(budget);
+        rig.options.engine.max_memory = Some(budget);
         let rows = rig.rows();
         assert_eq!(20, rows.iter().filter(|row| row.body().is_some_and(|body| body.len() == 100_000)).count());
     }

@@ -63,7 +63,7 @@ fn files_without_a_certificate_or_key_are_refused_by_name() {
     let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     for (expected, cert, key) in [
         ("cert=CERT: has no certificate in PEM form", Some(""), None),
-        ("cert=CERT: is not whole PEM", Some("-----BEGIN CERTIFICATE-----\nAAAA\n"), None),
+        ("cert=CERT: is not complete PEM", Some("-----BEGIN CERTIFICATE-----\nAAAA\n"), None),
         ("cert=CERT: has no private key in PEM form; name the file that has it with key", Some(&*one_pem), None),
         ("key=KEY: has no private key in PEM form", Some(&one_pem), Some("")),
         ("key=KEY: the key is not that of the certificate", Some(&one_pem), Some(&*other_key)),
@@ -114,7 +114,7 @@ fn the_sni_option_sets_the_hostname_that_is_sent_and_checked() {
     });
     let with = |sni: &str| -> ResultRow {
         let mut rig = authority.trusted_by(Rig::new(localhost(&server, "/")));
-        rig.options.request.sni = Some(sni.into());
+        rig.options.request.tls_server_name = Some(sni.into());
         rig.row()
     };
     let row = with("other.example");
@@ -133,8 +133,8 @@ fn counting(authority: &Authority, version: &'static rustls::SupportedProtocolVe
     let serve = move |stream: &mut TlsStream| {
         let head = read_head(stream).unwrap_or_default();
         seen.lock().unwrap().extend(stream.conn.handshake_kind());
-        let answer = response(&head).replace("200 OK\r\n", "200 OK\r\nConnection: close\r\n");
-        let _ = std::io::Write::write_all(stream, answer.as_bytes());
+        let reply = response(&head).replace("200 OK\r\n", "200 OK\r\nConnection: close\r\n");
+        let _ = std::io::Write::write_all(stream, reply.as_bytes());
         stream.conn.send_close_notify();
         let _ = std::io::Write::flush(stream);
     };

@@ -21,7 +21,7 @@ use headgate_testserver::{Config, Server, Tls};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{Echo, PATIENCE, eventually, server, url};
+use crate::harness::{Echo, MAX_WAIT, eventually, server, url};
 use crate::http2;
 use crate::http2_frames::{
     DATA, END_HEADERS, END_STREAM, Frame, HEADERS, NO_ERROR, RST_STREAM, STATUS_200, WINDOW_UPDATE,
@@ -52,7 +52,7 @@ impl Uploads {
         Self {
             directory: tempfile::tempdir().unwrap(),
             rows: RowBatch::new(),
-            request: RequestOptions { timeout: PATIENCE, ..RequestOptions::default() },
+            request: RequestOptions { timeout: MAX_WAIT, ..RequestOptions::default() },
             retrying: None,
             concurrency: 4,
         }
@@ -89,7 +89,7 @@ impl Uploads {
     fn ended_on(&mut self, engine: &Engine) -> Vec<Ended> {
         let (seen, sink) = Collector::new();
         let run = Run::start(engine, self.passage(sink)).expect("a run");
-        assert!(run.wait(PATIENCE), "{:?}", run.snapshot());
+        assert!(run.wait(MAX_WAIT), "{:?}", run.snapshot());
         assert_eq!(None, run.summary().failure.map(|failure| failure.message));
         seen.rows()
     }
@@ -118,7 +118,7 @@ fn json(ended: &Ended) -> Value {
 /// Returns a server for each version of HTTP, its address, and the options of a run that uses it.
 fn servers(directory: &Path) -> Vec<(&'static str, Server, String, RequestOptions)> {
     let request = |http1_1, http2_prior_knowledge| RequestOptions {
-        timeout: PATIENCE,
+        timeout: MAX_WAIT,
         insecure: true,
         http1_1,
         http2_prior_knowledge,
@@ -206,19 +206,19 @@ fn an_unusable_file_fails_only_its_row_and_before_a_request_is_sent() {
         uploads.add(url(server.address(), "/hash"), "PUT", [piece]);
     }
     let ended = uploads.ended();
-    let told = |ended: &Ended| (ended.error.clone(), ended.attempts, ended.message.clone(), ended.detail.clone());
+    let error_of = |ended: &Ended| (ended.error.clone(), ended.attempts, ended.message.clone(), ended.detail.clone());
     let invalid = |message: &str, detail: String| (Some("invalid_request".into()), 0, message.into(), detail);
     let path = |name: &str| uploads.path(name).display().to_string();
     assert_eq!(
         invalid("a file of the body can't be read", format!("{}: no such file or directory", path("missing"))),
-        told(&ended[0])
+        error_of(&ended[0])
     );
     assert_eq!(
         invalid(
             "a file of the body can't be sent: it is not a regular file",
             format!("{}: it is a directory", uploads.directory.path().display())
         ),
-        told(&ended[1])
+        error_of(&ended[1])
     );
     assert_eq!(hash_of(b"abc"), json(&ended[2]));
     assert_eq!(1, server.statistics().requests);
@@ -227,14 +227,14 @@ fn an_unusable_file_fails_only_its_row_and_before_a_request_is_sent() {
 #[test]
 fn each_attempt_sends_the_file_from_its_beginning() {
     let body = bytes(300_000);
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     let sent = body.clone();
     let server = Scripted::start(move |mut stream, _| {
         while read_head(&mut stream).is_some() {
             let mut came = vec![0; sent.len()];
             stream.read_exact(&mut came).unwrap();
             assert!(came == sent);
-            let status = if asked.fetch_add(1, Ordering::SeqCst) < 2 { "503 Busy" } else { "200 OK" };
+            let status = if requests.fetch_add(1, Ordering::SeqCst) < 2 { "503 Busy" } else { "200 OK" };
             stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes()).unwrap();
         }
     });
@@ -276,7 +276,7 @@ fn a_request_on_a_closed_connection_is_resent_with_the_whole_file() {
 }
 
 #[test]
-fn the_file_is_sent_again_after_a_redirect_only_if_that_keeps_the_body() {
+fn the_file_is_resent_after_a_redirect_only_if_that_keeps_the_body() {
     let (body, there) = (bytes(300_000), server());
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {

@@ -6,7 +6,7 @@ use headgate_core::error::JobError;
 use headgate_engine::Run;
 use headgate_engine::testing::{Passage, Window};
 
-use crate::harness::{PATIENCE, eventually, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::{Channel, Collector, engine, passage};
 
 const LANES: usize = 4;
@@ -15,9 +15,9 @@ const LANES: usize = 4;
 fn the_row_that_blocks_the_full_window_is_named_with_its_host() {
     let server = server();
     let hangs = url(server.address(), "/fault/hang-before-headers");
-    let answers = (1..10).map(|row| url(server.address(), &format!("/{row}")));
+    let replies = (1..10).map(|row| url(server.address(), &format!("/{row}")));
     let (seen, sink) = Collector::new();
-    let source = Channel::of(std::iter::once(hangs).chain(answers));
+    let source = Channel::of(std::iter::once(hangs).chain(replies));
     // The test advances the window, and the sink does not.
     let window = Arc::new(Window::new(3, 0));
     let passage = Passage { window: Some(window.clone()), ..passage(source, sink, LANES) };
@@ -27,24 +27,26 @@ fn the_row_that_blocks_the_full_window_is_named_with_its_host() {
     eventually("the other rows of the window are done", || seen.rows().len() == 2);
     eventually("all three were requested", || server.statistics().requests == 3);
     assert_eq!(Some(0), window.full_at());
-    let bound_by = || run.snapshot().bound_by.text;
+    let bottleneck = || run.snapshot().bottleneck.text;
     let text = format!(
-        "bound by row 0 ({host}): until it ends, no more than the window of 3 rows is read; \
-         raise window or lower timeout_s"
+        "bottleneck: row 0 ({host}). Until it finishes, at most 3 rows are read ahead; \
+         raise read_ahead or lower timeout"
     );
     // On a busy machine, the worker may look busy for a while.
-    eventually("the window holds the job back, and the row that hangs is named", || bound_by().to_string() == text);
+    eventually("the full window throttles the job, and the row that hangs is named", || {
+        bottleneck().to_string() == text
+    });
 
     // Row 0 counts as written from here, so row 1 is the first unwritten one.
     window.advance(1);
     eventually("the source waits again", || window.full_at() == Some(1));
-    let text = "bound by row 1: until it is done, no more than the window of 3 rows is read; raise window";
-    eventually("the row that is not in flight is named", || bound_by().to_string() == text);
+    let text = "bottleneck: row 1. Until it is written, at most 3 rows are read ahead; raise read_ahead";
+    eventually("the row that is not in flight is named", || bottleneck().to_string() == text);
 
     window.advance(10);
     eventually("all other rows are done", || seen.rows().len() == 9);
     run.abort();
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     assert_eq!((9, 1), (run.summary().rows, run.summary().abandoned));
 }
 
@@ -56,7 +58,7 @@ fn a_source_that_waits_for_the_window_ends_when_the_sink_has_ended() {
     let sink = Collector::refusing(JobError::output("the disk is full"));
     let run = Run::start(&engine(1), Passage { window: Some(window.clone()), ..passage(source, sink, LANES) });
     let run = run.expect("a run");
-    assert!(run.wait(PATIENCE));
+    assert!(run.wait(MAX_WAIT));
     eventually("the source has ended", || window.full_at().is_none());
     assert_eq!("the disk is full", run.summary().failure.expect("it failed").message.to_string());
     assert_eq!(1, server.statistics().requests);

@@ -17,7 +17,7 @@ use headgate_table::columns::result::ResultColumns;
 use headgate_table::columns::schema::schema;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::outcomes::{STARTED_AT_US, answered, batch, failed, interrupt, open_with, options, write};
+use crate::outcomes::{STARTED_AT_US, batch, failed, interrupt, open_with, options, succeeded, write};
 
 fn read(path: &Path) -> RecordBatch {
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap().build().unwrap();
@@ -29,7 +29,7 @@ fn read(path: &Path) -> RecordBatch {
 #[test]
 fn parquet_returns_every_column_with_the_type_it_was_written_with() {
     let directory = tempfile::tempdir().unwrap();
-    write(&options(directory.path(), Format::Parquet), [batch([answered(7, b"Hello"), answered(8, b"\xff\x00")])]);
+    write(&options(directory.path(), Format::Parquet), [batch([succeeded(7, b"Hello"), succeeded(8, b"\xff\x00")])]);
 
     let records = read(&directory.path().join("part-00000001.parquet"));
 
@@ -46,6 +46,7 @@ fn parquet_returns_every_column_with_the_type_it_was_written_with() {
         "url Utf8",
         "method Utf8",
         "status Int16, null",
+        "failed Boolean",
         "error Utf8, null",
         "error_message Utf8, null",
         "error_detail Utf8, null",
@@ -54,7 +55,7 @@ fn parquet_returns_every_column_with_the_type_it_was_written_with() {
         "redirects List(non-null Struct(\"status\": non-null Int16, \"location\": non-null Utf8)), null",
         "headers List(non-null Struct(\"name\": non-null Utf8, \"value\": non-null Binary)), null",
         "body Binary, null",
-        "body_bytes Int64",
+        "received_bytes Int64",
         "body_encoding Utf8, null",
         "body_truncated Boolean",
         "started_at Timestamp(µs, \"UTC\")",
@@ -83,7 +84,7 @@ fn failed_rows_go_to_separate_parts() {
     let directory = tempfile::tempdir().unwrap();
     write(
         &options(directory.path(), Format::Parquet),
-        [batch([answered(0, b""), failed(1), answered(2, b"")]), batch([failed(3)]), batch([answered(4, b"")])],
+        [batch([succeeded(0, b""), failed(1), succeeded(2, b"")]), batch([failed(3)]), batch([succeeded(4, b"")])],
     );
 
     let rows = |name| {
@@ -115,10 +116,10 @@ fn kept_columns_come_last_and_keep_their_types() {
 
     for (format, name) in [(Format::Parquet, "part-00000001.parquet"), (Format::Ndjson, "part-00000001.ndjson")] {
         let mut builder = OutcomeBuilder::new(&ResultColumns::of_kept(kept.clone()), MemoryBudget::new(0)).unwrap();
-        let mut with_kept = answered(0, b"");
+        let mut with_kept = succeeded(0, b"");
         with_kept.row.extra = Some(Box::new(RowExtra { kept: Some(encoded.clone()), ..RowExtra::default() }));
         builder.push(with_kept.as_ref(), false);
-        builder.push(answered(1, b"").as_ref(), false);
+        builder.push(succeeded(1, b"").as_ref(), false);
         let directory = tempfile::tempdir().unwrap();
         let mut sink = open_with(&options(directory.path(), format), &schema(&kept), Box::new(Instant::now)).unwrap();
         assert!(sink.write(builder.finish_batch().unwrap()).unwrap().is_continue());
@@ -127,12 +128,12 @@ fn kept_columns_come_last_and_keep_their_types() {
         let path = directory.path().join(name);
         if format == Format::Parquet {
             let records = read(&path);
-            for (expected, column) in columns.iter().zip(&records.columns()[20..]) {
+            for (expected, column) in columns.iter().zip(&records.columns()[21..]) {
                 assert_eq!(expected.as_ref(), column.slice(0, 1).as_ref());
                 assert!(column.is_null(1));
             }
             let shown = preview(directory.path(), 1, false).unwrap().rows.remove(0);
-            assert_eq!(["42", "Zürich", "2026-05-14T09:30:00.500Z"].map(|text| Some(text.to_owned())), shown[20..]);
+            assert_eq!(["42", "Zürich", "2026-05-14T09:30:00.500Z"].map(|text| Some(text.to_owned())), shown[21..]);
         } else {
             let text = std::fs::read_to_string(&path).unwrap();
             let lines: Vec<_> = text.lines().collect();
@@ -154,5 +155,5 @@ fn a_job_without_rows_leaves_a_table_without_rows() {
     let path = directory.path().join("part-00000001.parquet");
     let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
     assert_eq!(0, reader.metadata().file_metadata().num_rows());
-    assert_eq!(20, reader.schema().fields().len());
+    assert_eq!(21, reader.schema().fields().len());
 }

@@ -3,40 +3,40 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use headgate_core::error::JobErrorKind;
-use headgate_core::options::{Format, SinkOptions};
+use headgate_core::options::{Format, IfExists, SinkOptions};
 
-use crate::outcomes::{answered, batch, interrupt, names, open, open_error, options, write};
+use crate::outcomes::{batch, interrupt, names, open, open_error, options, succeeded, write};
 
 fn finished_job() -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("results");
-    write(&options(&out, Format::Parquet), [batch([answered(0, b"")])]);
+    write(&options(&out, Format::Parquet), [batch([succeeded(0, b"")])]);
     (parent, out)
 }
 
 fn fresh(directory: &Path, format: Format) -> SinkOptions {
-    SinkOptions { fresh: true, ..options(directory, format) }
+    SinkOptions { if_exists: IfExists::Overwrite, ..options(directory, format) }
 }
 
 #[test]
 fn a_missing_directory_is_created_with_its_parents() {
     let parent = tempfile::tempdir().unwrap();
     let out = parent.path().join("a/b");
-    write(&options(&out, Format::Parquet), [batch([answered(0, b"")])]);
+    write(&options(&out, Format::Parquet), [batch([succeeded(0, b"")])]);
 
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
     let job: serde_json::Value = serde_json::from_slice(&fs::read(out.join("_headgate/job.json")).unwrap()).unwrap();
     assert_eq!(5, job["format_version"]);
     let job = &job["record"];
     assert_eq!(env!("CARGO_PKG_VERSION"), job["headgate_version"]);
-    assert_eq!("parquet", job["asked"]["format"]);
+    assert_eq!("parquet", job["spec"]["format"]);
     assert!(job["started_at"].as_str().unwrap().ends_with('Z'), "{job}");
 }
 
 #[test]
 fn an_empty_directory_is_used() {
     let out = tempfile::tempdir().unwrap();
-    write(&options(out.path(), Format::Ndjson), [batch([answered(0, b"")])]);
+    write(&options(out.path(), Format::Ndjson), [batch([succeeded(0, b"")])]);
     assert_eq!(["_headgate", "part-00000001.ndjson"], names(out.path()).as_slice());
 }
 
@@ -45,12 +45,12 @@ fn a_job_is_not_resumed_without_the_option() {
     let (_parent, out) = finished_job();
     let before = fs::read(out.join("part-00000001.parquet")).unwrap();
 
-    let error = open_error(&SinkOptions { resume: false, ..options(&out, Format::Parquet) });
+    let error = open_error(&SinkOptions { if_exists: IfExists::Error, ..options(&out, Format::Parquet) });
 
     assert_eq!(JobErrorKind::Output, error.kind);
     assert_eq!(
         format!(
-            "{} already holds the results of a job: resume it (without resume=false), replace them with fresh=true, or choose another output",
+            "{} already contains the results of a job: resume it (without if_exists=error), replace them with if_exists=overwrite, or choose another output",
             out.display()
         ),
         error.to_string()
@@ -118,7 +118,7 @@ fn results_without_a_job_file_are_not_changed_even_with_fresh() {
         assert_eq!(JobErrorKind::Output, error.kind);
         assert_eq!(
             format!(
-                "{0} holds results, but not the directory _headgate that belongs to them: restore it from a copy, choose another output, or empty {0} yourself",
+                "{0} contains results, but not the directory _headgate that belongs to them: restore it from a copy, choose another output, or empty {0} yourself",
                 out.display()
             ),
             error.to_string()
@@ -133,7 +133,7 @@ fn an_interrupted_start_does_not_prevent_a_job() {
     fs::create_dir_all(out.path().join("_headgate/tmp")).unwrap();
     fs::write(out.path().join("_headgate/lock"), "1\n").unwrap();
 
-    write(&options(out.path(), Format::Parquet), [batch([answered(0, b"")])]);
+    write(&options(out.path(), Format::Parquet), [batch([succeeded(0, b"")])]);
 
     assert_eq!(["_headgate", "part-00000001.parquet"], names(out.path()).as_slice());
 }
@@ -183,7 +183,7 @@ fn two_jobs_cannot_write_to_one_directory() {
         ),
         error.to_string()
     );
-    let _ = first.write(batch([answered(0, b"")])).unwrap();
+    let _ = first.write(batch([succeeded(0, b"")])).unwrap();
     interrupt(first.as_mut()).unwrap();
     drop(first);
     drop(open(&fresh(out.path(), Format::Parquet)).unwrap());

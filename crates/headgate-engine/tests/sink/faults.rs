@@ -8,7 +8,7 @@ use headgate_core::files::Directory;
 use headgate_core::files::storage::Storage;
 use headgate_core::options::{Format, Output, SinkOptions};
 
-use crate::outcomes::{answered, batch, failed, interrupt, names, open, open_error, open_on, options};
+use crate::outcomes::{batch, failed, interrupt, names, open, open_error, open_on, options, succeeded};
 
 /// A disk that has no space for one part.
 #[derive(Debug)]
@@ -29,14 +29,14 @@ impl Storage for NoRoomFor {
 fn a_full_disk_is_named_and_published_parts_stay() {
     for (format, extension) in [(Format::Parquet, "parquet"), (Format::Ndjson, "ndjson")] {
         let out = tempfile::tempdir().unwrap();
-        let options = SinkOptions { part_bytes: 1, ..options(out.path(), format) };
+        let options = SinkOptions { part_size: 1, ..options(out.path(), format) };
         let second = format!("part-00000002.{extension}");
         let full = second.clone();
         let disk = move |directory| Arc::new(NoRoomFor(full.clone(), directory)) as Arc<dyn Storage>;
         let mut sink = open_on(&disk, &options).unwrap();
-        let _ = sink.write(batch([answered(0, b"")])).unwrap();
+        let _ = sink.write(batch([succeeded(0, b"")])).unwrap();
 
-        let error = sink.write(batch([answered(1, b""), failed(2)])).unwrap_err();
+        let error = sink.write(batch([succeeded(1, b""), failed(2)])).unwrap_err();
 
         assert_eq!(JobErrorKind::Output, error.kind);
         let path = out.path().join(second);
@@ -53,7 +53,7 @@ fn a_part_that_cannot_be_created_is_named() {
     let mut sink = open(&options(out.path(), Format::Parquet)).unwrap();
     fs::remove_dir(out.path().join("_headgate/tmp")).unwrap();
 
-    let error = sink.write(batch([answered(0, b"")])).unwrap_err();
+    let error = sink.write(batch([succeeded(0, b"")])).unwrap_err();
 
     assert_eq!(JobErrorKind::Output, error.kind);
     let path = out.path().join("part-00000001.parquet");
@@ -65,7 +65,7 @@ fn no_row_of_a_failed_commit_counts() {
     let out = tempfile::tempdir().unwrap();
     let disk = |directory| Arc::new(NoRoomFor("part-00000001.ndjson".into(), directory)) as Arc<dyn Storage>;
     let mut sink = open_on(&disk, &options(out.path(), Format::Ndjson)).unwrap();
-    let _ = sink.write(batch([answered(0, b""), failed(1)])).unwrap();
+    let _ = sink.write(batch([succeeded(0, b""), failed(1)])).unwrap();
 
     let error = interrupt(sink.as_mut()).unwrap_err();
 
@@ -99,7 +99,7 @@ fn format_none_accepts_all_rows_and_writes_nothing() {
     for output in [Output::Nowhere, Output::Stdout, Output::Directory(parent.path().join("results"))] {
         let options = SinkOptions { output, format: Format::None, ..SinkOptions::default() };
         let mut sink = open(&options).unwrap();
-        assert!(sink.write(batch([answered(0, b"")])).unwrap().is_continue());
+        assert!(sink.write(batch([succeeded(0, b"")])).unwrap().is_continue());
         interrupt(sink.as_mut()).unwrap();
     }
     assert_eq!(Vec::<String>::new(), names(parent.path()));

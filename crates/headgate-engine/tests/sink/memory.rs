@@ -8,7 +8,7 @@ use headgate_core::options::Format;
 use headgate_table::columns::builder::OutcomeBuilder;
 use headgate_table::columns::result::ResultColumns;
 
-use crate::outcomes::{answered, options, write};
+use crate::outcomes::{options, succeeded, write};
 use crate::parts::noise;
 
 const BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -33,7 +33,7 @@ fn a_process_that_writes_a_large_body() {
         if env::var(FORMAT).unwrap() == "parquet" { (Format::Parquet, 1) } else { (Format::Ndjson, 0) };
     let directory = tempfile::tempdir().unwrap();
     let mut builder = OutcomeBuilder::new(&ResultColumns::default(), MemoryBudget::new(0)).unwrap();
-    builder.push_owned(answered(0, &noise(0, BODY_BYTES)), false);
+    builder.push_owned(succeeded(0, &noise(0, BODY_BYTES)), false);
     let batch = builder.finish_batch().unwrap();
     let before = resident("VmRSS:");
     // The peak is measured from here.

@@ -24,7 +24,7 @@ use http::Version;
 /// 2026-05-14T09:30:00.000042Z
 pub const STARTED_AT_US: i64 = 1_778_751_000_000_042;
 
-pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
+pub fn succeeded(ordinal: u64, body: &[u8]) -> Outcome {
     let pairs: [(&str, &[u8]); 3] = [("server", b"nginx"), ("set-cookie", b"a=1"), ("set-cookie", b"b=2")];
     let headers = Headers::from_iter(pairs);
     Outcome {
@@ -42,7 +42,7 @@ pub fn answered(ordinal: u64, body: &[u8]) -> Outcome {
             body_encoding: None,
             body_truncated: false,
             ttfb_us: 1200,
-            body_bytes: body.len() as u64,
+            received_bytes: body.len() as u64,
             saved: None,
             body: Some(Body { bytes: body.to_vec(), ..Body::default() }),
         }),
@@ -56,7 +56,7 @@ pub fn failed(ordinal: u64) -> Outcome {
         response: None,
         remote_addr: None,
         failure: Some(Failure::new(ErrorKind::Connect, "connection refused")),
-        ..answered(ordinal, b"")
+        ..succeeded(ordinal, b"")
     }
 }
 
@@ -119,7 +119,7 @@ fn open_job(
     let job = JobOptions { sink: options.clone(), source, ..JobOptions::default() };
     let fingerprint = fingerprint(&job.source)?;
     let open = OpenJob::open(path, &job, schema, fingerprint, None, storage)?;
-    let window = Arc::new(Window::new(job.run.window, open.done_rows().watermark()));
+    let window = Arc::new(Window::new(job.run.read_ahead, open.done_rows().watermark()));
     Ok(open.start(&job, window, clock)?.sink)
 }
 

@@ -10,7 +10,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 
-use crate::outcomes::{answered, batch, interrupt, names, open, open_with, options, plain_schema, write};
+use crate::outcomes::{batch, interrupt, names, open, open_with, options, plain_schema, succeeded, write};
 
 /// Returns bytes that do not compress, a different sequence for each seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -31,8 +31,8 @@ fn metadata(path: &Path) -> Arc<ParquetMetaData> {
 #[test]
 fn a_part_ends_when_it_is_large_enough() {
     let directory = tempfile::tempdir().unwrap();
-    let options = SinkOptions { part_bytes: 100_000, ..options(directory.path(), Format::Parquet) };
-    write(&options, (0..5).map(|ordinal| batch([answered(ordinal, &noise(ordinal, 60_000))])));
+    let options = SinkOptions { part_size: 100_000, ..options(directory.path(), Format::Parquet) };
+    write(&options, (0..5).map(|ordinal| batch([succeeded(ordinal, &noise(ordinal, 60_000))])));
 
     let parts = ["part-00000001.parquet", "part-00000002.parquet", "part-00000003.parquet"];
     assert_eq!(parts, names(directory.path())[1..]);
@@ -44,7 +44,7 @@ fn a_part_ends_when_it_is_large_enough() {
 fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
     let directory = tempfile::tempdir().unwrap();
     let options =
-        SinkOptions { commit_every: Some(Duration::from_secs(2)), ..options(directory.path(), Format::Parquet) };
+        SinkOptions { commit_interval: Some(Duration::from_secs(2)), ..options(directory.path(), Format::Parquet) };
     let (start, passed) = (Instant::now(), Arc::new(AtomicU64::new(0)));
     let clock = passed.clone();
     let clock = Box::new(move || start + Duration::from_secs(clock.load(Ordering::Relaxed)));
@@ -58,7 +58,7 @@ fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
     let mut expected = vec!["_headgate".to_owned()];
     for (row, (written, published)) in [(1000, 1001), (1001, 1003), (1003, 1005)].into_iter().enumerate() {
         passed.store(written, Ordering::Relaxed);
-        let _ = sink.write(batch([answered(row as u64, b"")])).unwrap();
+        let _ = sink.write(batch([succeeded(row as u64, b"")])).unwrap();
         passed.store(published - 1, Ordering::Relaxed);
         sink.tick().unwrap();
         assert_eq!(expected, names(directory.path()), "the part that was begun after {written} s");
@@ -75,7 +75,7 @@ fn a_part_ends_when_it_is_old_enough_even_without_further_rows() {
 fn a_part_is_not_visible_before_it_is_complete() {
     let directory = tempfile::tempdir().unwrap();
     let mut sink = open(&options(directory.path(), Format::Parquet)).unwrap();
-    let _ = sink.write(batch([answered(0, b"")])).unwrap();
+    let _ = sink.write(batch([succeeded(0, b"")])).unwrap();
 
     assert_eq!(["_headgate"], names(directory.path()).as_slice());
     assert_eq!(["part-00000001.parquet.tmp"], names(&directory.path().join("_headgate/tmp")).as_slice());
@@ -88,7 +88,7 @@ fn row_groups_are_bounded_in_bytes_as_written_and_as_read() {
     let mib = 1024 * 1024;
     for (what, body, most) in [("encoded", noise(1, mib), 17 * mib), ("plain", vec![b'x'; mib], 66 * mib)] {
         let directory = tempfile::tempdir().unwrap();
-        write(&options(directory.path(), Format::Parquet), (0..100).map(|ordinal| batch([answered(ordinal, &body)])));
+        write(&options(directory.path(), Format::Parquet), (0..100).map(|ordinal| batch([succeeded(ordinal, &body)])));
 
         let metadata = metadata(&directory.path().join("part-00000001.parquet"));
         assert_eq!(100, metadata.file_metadata().num_rows());
@@ -105,7 +105,7 @@ fn row_groups_are_bounded_in_rows() {
     let rows = 140_000;
     write(
         &options(directory.path(), Format::Parquet),
-        (0..rows / 1000).map(|thousand| batch((0..1000).map(|row| answered(thousand * 1000 + row, b"")))),
+        (0..rows / 1000).map(|thousand| batch((0..1000).map(|row| succeeded(thousand * 1000 + row, b"")))),
     );
 
     let metadata = metadata(&directory.path().join("part-00000001.parquet"));
@@ -116,7 +116,7 @@ fn row_groups_are_bounded_in_rows() {
 #[test]
 fn columns_are_compressed_and_have_statistics_where_these_are_useful() {
     let directory = tempfile::tempdir().unwrap();
-    write(&options(directory.path(), Format::Parquet), [batch([answered(0, b"Hello")])]);
+    write(&options(directory.path(), Format::Parquet), [batch([succeeded(0, b"Hello")])]);
 
     let metadata = metadata(&directory.path().join("part-00000001.parquet"));
     let free_text = ["body", "error_detail", "headers.list.item.value"];

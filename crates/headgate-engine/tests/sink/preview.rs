@@ -9,7 +9,7 @@ use headgate_engine::preview;
 use headgate_engine::testing::Preview;
 use parquet::arrow::ArrowWriter;
 
-use crate::outcomes::{answered, batch, failed, open, options, write};
+use crate::outcomes::{batch, failed, open, options, succeeded, write};
 
 fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
     let column = preview.columns.iter().position(|name| name == column).unwrap();
@@ -18,9 +18,9 @@ fn values<'a>(preview: &'a Preview, column: &str) -> Vec<Option<&'a str>> {
 
 /// Creates two parts of succeeded rows, with one and two rows, and one part of failed rows.
 fn results(directory: &Path, format: Format) {
-    let options = SinkOptions { part_bytes: 1, ..options(directory, format) };
-    let bodies = [answered(1, b"two\nlines"), answered(2, &[0xff; 1000])];
-    write(&options, [batch([failed(3)]), batch([answered(0, &[b'x'; 100])]), batch(bodies)]);
+    let options = SinkOptions { part_size: 1, ..options(directory, format) };
+    let bodies = [succeeded(1, b"two\nlines"), succeeded(2, &[0xff; 1000])];
+    write(&options, [batch([failed(3)]), batch([succeeded(0, &[b'x'; 100])]), batch(bodies)]);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn the_first_rows_are_those_of_the_first_parts_and_succeeded_rows_come_first() {
 
         let seen = preview(directory.path(), 10, false).unwrap();
 
-        assert_eq!(20, seen.columns.len());
+        assert_eq!(21, seen.columns.len());
         assert_eq!(vec![Some("0"), Some("1"), Some("2"), Some("3")], values(&seen, "row"));
         let cut = format!("{}…", "x".repeat(80));
         assert_eq!(vec![Some(cut.as_str()), Some("two\\nlines"), Some("<1000 bytes>"), None], values(&seen, "body"));
@@ -70,7 +70,7 @@ fn failed_rows_can_be_shown_alone() {
         assert_eq!(1, preview(&directory.path().join(name.replace("part", "failed")), 10, true).unwrap().rows.len());
     }
     let answered_alone = tempfile::tempdir().unwrap();
-    write(&options(answered_alone.path(), Format::Parquet), [batch([answered(0, b"")])]);
+    write(&options(answered_alone.path(), Format::Parquet), [batch([succeeded(0, b"")])]);
     let seen = preview(answered_alone.path(), 10, true).unwrap();
     assert_eq!((0, Some(0)), (seen.rows.len(), seen.total_rows));
 }
@@ -105,7 +105,7 @@ fn a_result_without_rows_still_shows_its_columns() {
 
     let seen = preview(directory.path(), 10, false).unwrap();
 
-    assert_eq!((20, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
+    assert_eq!((21, 0, Some(0)), (seen.columns.len(), seen.rows.len(), seen.total_rows));
 }
 
 #[test]
@@ -119,11 +119,11 @@ fn a_file_that_cannot_be_previewed_has_a_clear_error() {
     assert_eq!("missing: no such file or directory", message("missing"));
 
     fs::create_dir(parent.path().join("foreign")).unwrap();
-    assert_eq!("foreign holds no results: it is not an output directory of headgate", message("foreign"));
+    assert_eq!("foreign contains no results: it is not an output directory of headgate", message("foreign"));
 
     let running = open(&options(&parent.path().join("running"), Format::Parquet)).unwrap();
     assert_eq!(
-        "running holds no results yet: the first appear with the first commit (commit_every_s)",
+        "running contains no results yet: the first appear with the first commit (commit_interval)",
         message("running")
     );
     drop(running);

@@ -73,7 +73,7 @@ pub struct Read<'a> {
 
 /// A response and the connection that it came over.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ReceivedResponse {
     pub reply: Reply,
     pub remote_addr: Arc<str>,
     /// See [`Remote::is_outside`](crate::dial::policy::Remote).

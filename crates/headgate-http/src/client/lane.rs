@@ -34,7 +34,7 @@ pub struct LaneState {
     pub from_outside: bool,
     /// Its request was sent once more, as its connection had died in a stall.
     was_resent: bool,
-    pub(super) waited_for_names: Duration,
+    pub(super) waited_for_dns: Duration,
     pub(super) waited_for_stream: Duration,
     /// Connections that were made for its requests, and how long that took.
     pub(super) connected: Connected,
@@ -57,15 +57,15 @@ impl LaneState {
             resends: Resends::default(),
             from_outside: false,
             was_resent: false,
-            waited_for_names: Duration::ZERO,
+            waited_for_dns: Duration::ZERO,
             waited_for_stream: Duration::ZERO,
             connected: Connected::default(),
         }
     }
 
     /// Returns how long it has waited for DNS since the last call.
-    pub fn take_waited_for_names(&mut self) -> Duration {
-        std::mem::take(&mut self.waited_for_names)
+    pub fn take_waited_for_dns(&mut self) -> Duration {
+        std::mem::take(&mut self.waited_for_dns)
     }
 
     /// Returns how long it has waited for a stream since the last call.
@@ -78,7 +78,7 @@ impl LaneState {
         std::mem::take(&mut self.connected)
     }
 
-    /// Sets the time limit of what comes next: the rest of a request, or its response.
+    /// Sets the timeout of what comes next: the rest of a request, or its response.
     pub(super) fn expect_response(&mut self, outgoing: &UnsentRequest, timeouts: &ResponseTimeouts) {
         if timeouts.is_bounded() {
             let progress = if outgoing.is_done() { ExchangePhase::Waiting } else { ExchangePhase::Sending };
@@ -103,7 +103,7 @@ impl LaneState {
         self.was_resent = false;
     }
 
-    /// Returns whether a request that was begun at `started` is sent again because its connection may have died in a stall: once.
+    /// Returns whether a request that was begun at `started` is resent because its connection may have died in a stall: once.
     pub fn try_resend_after_stall(&mut self, started: Instant, now: Instant) -> bool {
         self.deadline.has_stalled_since(started, now) && !mem::replace(&mut self.was_resent, true)
     }

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-pub use self::exchange::{Answered, Awaited, Expected, LaneReadiness, Pending, Read};
+pub use self::exchange::{Awaited, Expected, LaneReadiness, Pending, Read, ReceivedResponse};
 pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
 pub use self::open_body::OpenBody;
@@ -95,8 +95,8 @@ impl Client {
         }
     }
 
-    /// Sends one request to a site, all of which is in `wire`, on a connection that is there or a new one, and returns what
-    /// [`Client::finish`] does.
+    /// Sends one request to a site, on an idle connection or a new one. `wire` contains the whole request. Returns what
+    /// [`Client::finish`] returns.
     ///
     /// # Errors
     /// There is no connection, or the request can't be sent.
@@ -109,7 +109,7 @@ impl Client {
         limits: &AttemptLimits,
         context: &ExchangeContext<'_>,
         lane: &mut LaneState,
-    ) -> Result<Result<Answered, NoReply>, Failure> {
+    ) -> Result<Result<ReceivedResponse, NoReply>, Failure> {
         let mut is_new = false;
         loop {
             let sent = poll_fn(|cx| {

@@ -10,7 +10,7 @@ use headgate_core::schedule::hosts::Speaks;
 use tokio::time::timeout_at;
 
 use crate::client::{AttemptLimits, Client, LaneState};
-use crate::dial::connect::{ConnectBy, Connection};
+use crate::dial::connect::{ConnectBy, Connection, timed_out};
 use crate::h2::connection::{Http2Connection, Http2Driver, Http2Options};
 use crate::h2::streams::{Connecting, Granted};
 use crate::open::OpenPermit;
@@ -28,7 +28,7 @@ impl Client {
     /// the stream or the route has changed: then the caller looks at the route again.
     ///
     /// # Errors
-    /// `resolve`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
+    /// `dns`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
     ///
     /// Cancelling it aborts the connection.
     pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
@@ -90,8 +90,8 @@ impl Client {
                 Ok(Ok(Granted::Failed(failure))) => return Err(failure),
                 Err(_) if lane.deadline.has_passed(Instant::now()) => {
                     let message = "no stream of an HTTP/2 connection was free in time";
-                    let failure = Failure::new(ErrorKind::ConnectTimeout, message).with_option(OptionName::TimeoutS);
-                    return Err(failure.of_ours());
+                    let by = ConnectBy { time: lane.deadline.at(), option: attempt_timeout(lane) };
+                    return Err(timed_out(message, by).of_ours());
                 }
                 Err(_) => {}
             }
@@ -113,9 +113,9 @@ impl Client {
         let route = &site.route;
         let connect_by = Instant::now() + limits.connect_timeout;
         let by = if connect_by < lane.deadline.at() {
-            ConnectBy { time: connect_by, option: OptionName::ConnectTimeoutS }
+            ConnectBy { time: connect_by, option: OptionName::ConnectTimeout }
         } else {
-            ConnectBy { time: lane.deadline.at(), option: OptionName::TimeoutS }
+            ConnectBy { time: lane.deadline.at(), option: attempt_timeout(lane) }
         };
         let max_of_host = if route.is_http2() { usize::MAX } else { limits.max_connections_to(&site.limit_key) };
         let of_host = match route.host.connections.try_open(max_of_host) {
@@ -127,9 +127,9 @@ impl Client {
         let begun = Instant::now();
         let found = self.connector.find(&route.key, lane.from_outside, by.time).await;
         let found_at = Instant::now();
-        lane.waited_for_names += found_at.saturating_duration_since(begun);
+        lane.waited_for_dns += found_at.saturating_duration_since(begun);
         let connected = match found {
-            // Boxed: connecting needs far more room than an exchange, and lanes rarely do it.
+            // Boxed: connecting needs far more memory than an exchange, and lanes rarely do it.
             Ok(found) => Box::pin(self.connector.connect(&route.key, &route.host, found, by)).await,
             Err(failure) => Err(failure),
         };
@@ -191,7 +191,7 @@ impl Client {
         };
         timeout_at(by.time.into(), opened).await.map_err(|_| {
             let message = "no other connection to the host was closed in time";
-            Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option).of_ours()
+            timed_out(message, by).of_ours()
         })
     }
 
@@ -209,7 +209,15 @@ impl Client {
         let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, options, permit)).await;
         begun.unwrap_or_else(|_| {
             let message = "the HTTP/2 connection did not begin in time";
-            Err(Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option))
+            Err(timed_out(message, by))
         })
+    }
+}
+
+/// Returns the option that limits the attempt: its own timeout, or the total timeout of the row.
+fn attempt_timeout(lane: &LaneState) -> OptionName {
+    match lane.deadline.due().option {
+        OptionName::TotalTimeout => OptionName::TotalTimeout,
+        _ => OptionName::Timeout,
     }
 }

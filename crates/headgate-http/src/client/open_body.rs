@@ -56,7 +56,7 @@ impl OpenBody {
     /// Waits for more of the body, for `time` at the most; `None`: it is whole.
     ///
     /// # Errors
-    /// `timeout`, `closed`, `protocol`, `tls`. Before that, all that has come was given out.
+    /// `timeout`, `connection_closed`, `protocol`, `tls`. Before that, all that has come was given out.
     ///
     /// Cancelling it may lose a piece.
     pub async fn next(
@@ -66,7 +66,7 @@ impl OpenBody {
         deadline: &mut Deadline,
     ) -> Result<Option<BodyChunk>, Failure> {
         let now = Instant::now();
-        deadline.set(now + time, OptionName::TimeoutS);
+        deadline.set(now + time, OptionName::Timeout);
         deadline.expect(context.limits.timeouts.limit(ExchangePhase::Receiving, now));
         let next = match &mut self.rest {
             RemainingExchange::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use headgate_core::error::Failure;
 use headgate_core::schedule::hosts::Speaks;
 
-use super::exchange::{Answered, Awaited, Expected, LaneReadiness, Pending, Read, Translated};
+use super::exchange::{Awaited, Expected, LaneReadiness, Pending, Read, ReceivedResponse, Translated};
 use super::lane::LaneState;
 use super::open_body::OpenBody;
 use super::{Client, note_found_closed};
@@ -168,7 +168,7 @@ impl Client {
         pending: Pending,
         context: &ExchangeContext<'_>,
         lane: &mut LaneState,
-    ) -> Result<Answered, NoReply> {
+    ) -> Result<ReceivedResponse, NoReply> {
         match pending {
             Pending::Http1(exchange) => self.finish_http1(*exchange, context, lane).await,
             Pending::Http2(translated) => self.finish_http2(*translated, context, lane).await,
@@ -180,7 +180,7 @@ impl Client {
         exchange: Exchange,
         context: &ExchangeContext<'_>,
         lane: &mut LaneState,
-    ) -> Result<Answered, NoReply> {
+    ) -> Result<ReceivedResponse, NoReply> {
         let mut lease = lane.held.take().ok_or_else(NoReply::unsent)?;
         let finished = exchange.finish(lease.connection(), context, &mut lane.deadline).await;
         let replied = finished.map_err(|none| match lease.connection().verdict() {
@@ -198,12 +198,12 @@ impl Client {
         let is_outside = lease.connection().remote.is_outside;
         if let Some(open) = open {
             let open = Some(OpenBody::of_http1(open, lease, &reply.head, context));
-            return Ok(Answered { reply, remote_addr, is_outside, open });
+            return Ok(ReceivedResponse { reply, remote_addr, is_outside, open });
         }
         if reply.reusable {
             lane.take_back(lease);
         }
-        Ok(Answered { reply, remote_addr, is_outside, open: None })
+        Ok(ReceivedResponse { reply, remote_addr, is_outside, open: None })
     }
 
     async fn finish_http2(
@@ -211,7 +211,7 @@ impl Client {
         translated: Translated,
         context: &ExchangeContext<'_>,
         lane: &mut LaneState,
-    ) -> Result<Answered, NoReply> {
+    ) -> Result<ReceivedResponse, NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
         let Translated { site, request, body, files, saving } = translated;
         let connection = stream.connection.clone();
@@ -223,7 +223,7 @@ impl Client {
             Ok(Replied { reply, open }) => {
                 let open = open.map(|open| OpenBody::of_http2(open, &reply.head, context));
                 let remote_addr = connection.remote_addr.clone();
-                Ok(Answered { reply, remote_addr, is_outside: connection.remote.is_outside, open })
+                Ok(ReceivedResponse { reply, remote_addr, is_outside: connection.remote.is_outside, open })
             }
             Err(Http2Error::WantsHttp1(failure)) => {
                 site.route.record_version(Speaks::OnlyHttp1);

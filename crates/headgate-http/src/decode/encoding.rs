@@ -61,7 +61,7 @@ impl ContentEncodings {
     /// # Errors
     /// As there.
     pub(super) fn supported_in_stream(&self) -> Result<&[Encoding], Failure> {
-        self.up_to(MAX_ENCODINGS_OF_STREAM, ", of a body that is taken while it comes")
+        self.up_to(MAX_ENCODINGS_OF_STREAM, ", of a body that is streamed")
     }
 
     fn up_to(&self, max: usize, what: &str) -> Result<&[Encoding], Failure> {

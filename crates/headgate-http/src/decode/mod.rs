@@ -194,7 +194,7 @@ impl Decoder {
 }
 
 impl EncodedBody {
-    /// Estimates how much work decoding is, since an attempt that stops is repeated. Returns `None` for what a worker does
+    /// Estimates how much work decoding is, since an attempt that stops is restarted. Returns `None` for what a worker does
     /// itself.
     fn likely_length(&self) -> Option<WorkLength> {
         let encoded_bytes = self.bytes.len() as u64;
@@ -270,14 +270,14 @@ impl DecodeOptions {
             StopReason::TooLarge => {
                 let reason = Reason::new("the body is larger than it may be when it is decoded");
                 let detail = format!("more, where {} bytes are allowed", self.max_bytes);
-                Failure::new(ErrorKind::BodyTooLarge, reason.with(detail)).with_option(OptionName::MaxBodyBytes)
+                Failure::new(ErrorKind::BodyTooLarge, reason.with(detail)).with_option(OptionName::MaxBodySize)
             }
             StopReason::Broken(error) | StopReason::Unreadable(error) => {
                 let message = format!("the body is not in the content encoding it claims: {error}");
                 Failure::new(ErrorKind::Decode, message)
             }
             StopReason::TimedOut | StopReason::Paused | StopReason::NoMemory { .. } => {
-                Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::TimeoutS)
+                Failure::new(ErrorKind::Timeout, "the body was not decoded in time").with_option(OptionName::Timeout)
             }
         }
     }

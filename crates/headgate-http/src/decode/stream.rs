@@ -137,7 +137,7 @@ fn step_bounds() -> Bounds {
 pub fn no_memory(needed: u64) -> Failure {
     let reason = Reason::new("there is no memory to decode a body that is taken while it comes");
     let failure = Failure::new(ErrorKind::Decode, reason.with(format!("{needed} bytes")));
-    failure.with_option(OptionName::MaxMemoryBytes).of_ours()
+    failure.with_option(OptionName::MaxMemory).of_ours()
 }
 
 /// Reads the input so far.
@@ -315,10 +315,7 @@ mod tests {
                     Ok(_) => open.push(stream_decoder),
                     Err(failure) => {
                         refused += 1;
-                        assert_eq!(
-                            (ErrorKind::Decode, Some(OptionName::MaxMemoryBytes)),
-                            (failure.kind, failure.option)
-                        );
+                        assert_eq!((ErrorKind::Decode, Some(OptionName::MaxMemory)), (failure.kind, failure.option));
                         assert!(failure.is_ours, "{failure}");
                     }
                 }

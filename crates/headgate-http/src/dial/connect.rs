@@ -90,7 +90,7 @@ impl Connector {
     /// for a `socks5://` proxy. `from_outside` tells whether a server with a public address has redirected the request.
     ///
     /// # Errors
-    /// `resolve`, `connect`, `proxy`, `blocked_by_network_policy`.
+    /// `dns`, `connect`, `proxy`, `blocked_by_network_policy`.
     ///
     /// Cancelling it cancels the lookup.
     pub async fn find<'a>(
@@ -210,7 +210,7 @@ async fn connect_through(
         return Ok((stream, address));
     }
     let tunnel = open_tunnel(stream, proxy, &route.origin, target);
-    let tunnel = within(tunnel, by, "the proxy did not answer in time").await.map_err(|mut failure| {
+    let tunnel = within(tunnel, by, "the proxy did not respond in time").await.map_err(|mut failure| {
         // Another proxy may succeed.
         failure.is_lasting &= !route.transport.proxies.has_several();
         failure.at(proxy)
@@ -290,8 +290,11 @@ async fn within<T>(
     timeout_at(by.time.into(), work).await.unwrap_or_else(|_| Err(timed_out(timeout_message, by)))
 }
 
-fn timed_out(message: &'static str, by: ConnectBy) -> Failure {
-    Failure::new(ErrorKind::ConnectTimeout, message).with_option(by.option)
+/// Returns the failure of a connection that was not made by its deadline.
+pub(crate) fn timed_out(message: &'static str, by: ConnectBy) -> Failure {
+    let is_total = by.option == OptionName::TotalTimeout;
+    let kind = if is_total { ErrorKind::TotalTimeout } else { ErrorKind::ConnectTimeout };
+    Failure::new(kind, message).with_option(by.option)
 }
 
 /// Turns a failure to connect to a proxy into one of kind `proxy`, since it is no fault of the host.
@@ -339,7 +342,7 @@ fn no_tcp_connection(mut failed: Vec<(SocketAddr, io::Error)>) -> Failure {
     failed.sort_by_key(|(address, _)| *address);
     let causes: BTreeSet<String> = failed.iter().map(|(_, error)| cause(error)).collect();
     let details: Vec<String> = match causes.len() {
-        0 => return Failure::new(ErrorKind::Resolve, "the name has no address"),
+        0 => return Failure::new(ErrorKind::Dns, "the hostname has no address"),
         1 => failed.iter().map(|(address, _)| address.to_string()).collect(),
         _ => failed.iter().map(|(address, error)| format!("{address}: {}", cause(error))).collect(),
     };
@@ -379,7 +382,7 @@ mod tests {
     }
 
     fn by() -> ConnectBy {
-        ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::TimeoutS }
+        ConnectBy { time: Instant::now() + Duration::from_mins(1), option: OptionName::Timeout }
     }
 
     #[tokio::test]
@@ -452,6 +455,6 @@ mod tests {
     #[tokio::test]
     async fn a_host_without_addresses_fails_with_resolve() {
         let dialled = dial(&TransportConfig::for_tests(), &[], Guard::Proxy, None, by()).await;
-        assert_eq!(ErrorKind::Resolve, dialled.expect_err("nothing to connect to").kind);
+        assert_eq!(ErrorKind::Dns, dialled.expect_err("nothing to connect to").kind);
     }
 }

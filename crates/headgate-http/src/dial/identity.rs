@@ -64,7 +64,7 @@ impl ClientIdentity {
                     JobError::usage(message!(option.set(&**key_path), ": {why}", OptionName::Key))
                 }
                 pem::Error::NoItemsFound => file_error(option, key_path, &"has no private key in PEM form"),
-                _ => file_error(option, key_path, &"is not whole PEM"),
+                _ => file_error(option, key_path, &"is not complete PEM"),
             }
         })?;
         Ok((chain, key))
@@ -93,6 +93,6 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     match found {
         Ok(certificates) if certificates.is_empty() => Err("has no certificate in PEM form".into()),
         Ok(certificates) => Ok(certificates),
-        Err(_) => Err("is not whole PEM".into()),
+        Err(_) => Err("is not complete PEM".into()),
     }
 }

@@ -44,7 +44,7 @@ type ResolveEntry = (Option<HostName>, u16, Vec<IpAddr>);
 
 fn parse(text: &str) -> Result<ResolveEntry, String> {
     if text.starts_with('-') {
-        return Err("takes an address away, and there are none but those given here".into());
+        return Err("removes an address, which is not supported".into());
     }
     // In curl, `+` means that the address expires. Here all addresses are valid for the whole run.
     let text = text.strip_prefix('+').unwrap_or(text);
@@ -126,7 +126,7 @@ mod tests {
             ("has `b.example` for an address", "a:80:192.0.2.1,b.example"),
             ("has `` for an address", "a:80:"),
             ("has `` for a host (empty host)", ":80:192.0.2.1"),
-            ("takes an address away, and there are none but those given here", "-a:80"),
+            ("removes an address, which is not supported", "-a:80"),
         ] {
             let expected =
                 format!("`{entry}` {what}: it must be host:port:address, such as api.example.com:443:192.0.2.1");

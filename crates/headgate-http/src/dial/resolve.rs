@@ -11,10 +11,10 @@ use headgate_core::reason::Reason;
 use tokio::time::timeout_at;
 
 use crate::dial::dns::DnsClient;
-use crate::dial::dns::answer::{DnsAnswer, is_lasting};
 use crate::dial::dns::cache::{Cache, Cached, MAX_HOSTNAMES};
 use crate::dial::dns::config::ResolverConfig;
 use crate::dial::dns::files::Files;
+use crate::dial::dns::lookup_result::{DnsResult, is_lasting};
 
 /// Looks hostnames up for all workers.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Resolver {
     /// Returns the addresses to connect to for an origin: at least one, in order of preference.
     ///
     /// # Errors
-    /// `resolve`: the hostname has no address, or there was no answer until `by`.
+    /// `dns`: the hostname has no address, or no response came until `by`.
     ///
     /// Cancelling it cancels the lookup, unless other callers wait for the same hostname.
     pub async fn resolve(&self, origin: &Origin, by: Instant) -> Result<Vec<SocketAddr>, Failure> {
@@ -67,29 +67,29 @@ impl Resolver {
         match self.lookup(name, by).await {
             Ok(addresses) => Ok(addresses.iter().map(|address| SocketAddr::new(*address, origin.port)).collect()),
             Err(reason) => {
-                let failure = Failure::new(ErrorKind::Resolve, Reason::clone(&reason));
+                let failure = Failure::new(ErrorKind::Dns, Reason::clone(&reason));
                 Err(if is_lasting(&reason) { failure.lasting() } else { failure })
             }
         }
     }
 
-    async fn lookup(&self, name: &str, by: Instant) -> DnsAnswer {
+    async fn lookup(&self, name: &str, by: Instant) -> DnsResult {
         let now = Instant::now();
         let client = self.client.get_or_init(|| self.source.start_client(now)).as_ref();
         let client = client.map_err(|error| Arc::new(error.clone().into()))?;
-        if let Some(answer) = client.local_answer(name, now) {
-            return answer;
+        if let Some(result) = client.local_result(name, now) {
+            return result;
         }
         let pending = match self.cache.get_or_join(name, now) {
-            Cached::Known(answer) => return answer,
+            Cached::Known(result) => return result,
             Cached::Pending(pending) => pending,
             Cached::Missing(lookup, pending) => {
                 client.spawn(lookup);
                 pending
             }
         };
-        let answer = timeout_at(by.into(), pending.wait()).await;
-        answer.unwrap_or_else(|_| Err(Arc::new("its address was not found in time".into())))
+        let result = timeout_at(by.into(), pending.wait()).await;
+        result.unwrap_or_else(|_| Err(Arc::new("the hostname was not resolved in time".into())))
     }
 
     /// Returns the numbers of cached hostnames and of pending lookups.

@@ -181,7 +181,7 @@ fn proxy_source(options: &RequestOptions) -> Result<ProxySource, Mistake> {
         [only] if only.expose() == ENVIRONMENT => ProxySource::of_environment(|name| env::var(name).ok())
             .map_err(|why| refused(format!("can't be `env`: {why}"))),
         proxies if proxies.iter().any(|proxy| proxy.expose() == ENVIRONMENT) => {
-            Err(refused("`env` takes the proxies that the environment names, and no others beside them".into()))
+            Err(refused("`env` takes the proxies that the environment names, and no other proxies".into()))
         }
         // The message has a number instead of the URL, which may contain a password.
         proxies => {
@@ -196,9 +196,10 @@ fn proxy_source(options: &RequestOptions) -> Result<ProxySource, Mistake> {
 }
 
 fn server_name_of(options: &RequestOptions) -> Result<Option<ServerName<'static>>, Mistake> {
-    let Some(sni) = &options.sni else { return Ok(None) };
-    let named = host_name(sni).ok().and_then(|name| server_name(&name).ok());
-    let refused = || Mistake { option: OptionName::Sni, message: format!("'{sni}' is not the name of a host").into() };
+    let Some(name) = &options.tls_server_name else { return Ok(None) };
+    let named = host_name(name).ok().and_then(|name| server_name(&name).ok());
+    let refused =
+        || Mistake { option: OptionName::TlsServerName, message: format!("'{name}' is not the name of a host").into() };
     named.map(Some).ok_or_else(refused)
 }
 
@@ -274,16 +275,16 @@ impl TransportConfig {
     /// Returns the addresses of a host that the options allow connections to.
     ///
     /// # Errors
-    /// `resolve`, `connect`: no address is left.
+    /// `dns`, `connect`: no address is left.
     pub(super) fn reachable(&self, mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Failure> {
         let (is_allowed, none, option): (fn(&SocketAddr) -> bool, _, _) = match self.options.family {
-            None => (|_| true, "the name has no address", None),
+            None => (|_| true, "the hostname has no address", None),
             Some(AddressFamily::V4) => (SocketAddr::is_ipv4, "the host has no IPv4 address", Some(OptionName::Ipv4)),
             Some(AddressFamily::V6) => (SocketAddr::is_ipv6, "the host has no IPv6 address", Some(OptionName::Ipv6)),
         };
         addresses.retain(is_allowed);
         if addresses.is_empty() {
-            let failure = Failure::new(ErrorKind::Resolve, none).lasting();
+            let failure = Failure::new(ErrorKind::Dns, none).lasting();
             return Err(if let Some(option) = option { failure.with_option(option) } else { failure });
         }
         addresses.retain(|address| self.local.has_family_of(address));
@@ -334,7 +335,7 @@ mod tests {
             RequestOptions { http2_prior_knowledge: true, ..plain.clone() },
             RequestOptions { http2_streams: 7, ..plain.clone() },
             RequestOptions { tls_min: TlsMin::V13, ..plain.clone() },
-            RequestOptions { sni: Some("a.example".into()), ..plain.clone() },
+            RequestOptions { tls_server_name: Some("a.example".into()), ..plain.clone() },
             RequestOptions { proxies: vec!["http://p:1".into()], ..plain.clone() },
             RequestOptions { proxies: vec!["http://me:secret@p:1".into()], ..plain.clone() },
             RequestOptions { resolve: vec!["a:80:192.0.2.1".into()], ..plain.clone() },
@@ -381,10 +382,13 @@ mod tests {
             (format!("proxy {kinds}"), proxies(&["ftp://me:secret@p"])),
             (format!("proxy number 2 {kinds}"), proxies(&["http://p", "ftp://me:secret@p"])),
             (
-                "proxy `env` takes the proxies that the environment names, and no others beside them".into(),
+                "proxy `env` takes the proxies that the environment names, and no other proxies".into(),
                 proxies(&["env", "http://me:secret@p"]),
             ),
-            ("sni 'a b' is not the name of a host".into(), RequestOptions { sni: Some("a b".into()), ..plain.clone() }),
+            (
+                "tls_server_name 'a b' is not the name of a host".into(),
+                RequestOptions { tls_server_name: Some("a b".into()), ..plain.clone() },
+            ),
             (
                 "resolve `a` has no port and no address: it must be host:port:address, such as \
                  api.example.com:443:192.0.2.1"
@@ -413,8 +417,8 @@ mod tests {
             (Ok(vec![four]), &only_four, &[six, four]),
             (Ok(vec![six]), &only_six, &[six, four]),
             (Ok(vec![four]), &from_four, &[six, four]),
-            (Err("resolve: the host has no IPv4 address".into()), &only_four, &[six]),
-            (Err("resolve: the host has no IPv6 address".into()), &only_six, &[four]),
+            (Err("dns: the host has no IPv4 address".into()), &only_four, &[six]),
+            (Err("dns: the host has no IPv6 address".into()), &only_six, &[four]),
             (
                 Err("connect: none of the local addresses is of the same family as those of the host".into()),
                 &from_four,

@@ -22,7 +22,7 @@ const MAX_HEADERS: usize = 64;
 const NOT_ALLOWED: &str = "the proxy does not allow connections to this host";
 const NOT_CONNECTED: &str = "the proxy could not connect to the host";
 
-/// Asks an HTTP proxy for a tunnel.
+/// Requests a tunnel from an HTTP proxy.
 ///
 /// # Errors
 /// `proxy`.
@@ -45,7 +45,7 @@ pub(super) async fn connect(
             None => Ok(()),
             Some(failure) => Err(failure),
         },
-        _ => Err(failure(Reason::new("what the proxy answered is not HTTP, or too long").with(shown(&received)))),
+        _ => Err(failure(Reason::new("the proxy's response is not HTTP, or is too long").with(shown(&received)))),
     }
 }
 
@@ -84,8 +84,8 @@ fn refusal(status: u16, has_credentials: bool) -> Option<Failure> {
         // 401 is a status of servers, but some proxies send it.
         401 | 407 => return Some(credentials_failure(status, has_credentials)),
         403 => (NOT_ALLOWED, true),
-        405 | 501 => ("the proxy makes no tunnels (CONNECT), which it takes to reach this host", true),
-        429 => ("the proxy asks for fewer connections", false),
+        405 | 501 => ("the proxy opens no tunnels (CONNECT), which are needed to reach this host", true),
+        429 => ("the proxy requests fewer connections", false),
         502..=504 => (NOT_CONNECTED, false),
         _ => ("the proxy refused to connect to the host", false),
     };
@@ -99,7 +99,7 @@ pub(super) fn credentials_failure(status: u16, has_credentials: bool) -> Failure
     failure(format!("the proxy {why} ({status})").into()).lasting()
 }
 
-/// Asks a SOCKS proxy for a connection to `target`.
+/// Requests from a SOCKS proxy a connection to `target`.
 ///
 /// # Errors
 /// `proxy`.
@@ -121,7 +121,7 @@ fn socks_failure(error: &Socks) -> Failure {
     let (why, is_lasting) = match error {
         Socks::Io(error) => return connection_failure(error),
         Socks::NoAcceptableAuthMethods | Socks::AuthorizationRequired => {
-            ("the proxy accepts none of our ways to log in", true)
+            ("the proxy accepts none of our authentication methods", true)
         }
         Socks::PasswordAuthFailure(_) => ("the proxy does not accept these credentials", true),
         Socks::GeneralSocksServerFailure => (NOT_CONNECTED, false),
@@ -133,7 +133,7 @@ fn socks_failure(error: &Socks) -> Failure {
         Socks::CommandNotSupported => ("the proxy makes no connections", true),
         Socks::AddressTypeNotSupported => ("the proxy can't connect to an address of this kind", true),
         Socks::InvalidTargetAddress(_) => ("the host's name is too long for SOCKS", true),
-        _ => ("what the proxy answered is not SOCKS5", false),
+        _ => ("the proxy's response is not SOCKS5", false),
     };
     let failure = failure(why.into());
     if is_lasting { failure.lasting() } else { failure }
@@ -142,7 +142,7 @@ fn socks_failure(error: &Socks) -> Failure {
 /// Returns the failure of a connection to a proxy that ended before the tunnel was open.
 fn connection_failure(error: &io::Error) -> Failure {
     match error.kind() {
-        io::ErrorKind::UnexpectedEof => failure("the proxy closed the connection without an answer".into()),
+        io::ErrorKind::UnexpectedEof => failure("the proxy closed the connection without a response".into()),
         _ => failure(Reason::new(format!("the connection to the proxy failed: {}", cause(error)))),
     }
 }

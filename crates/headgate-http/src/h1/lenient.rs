@@ -94,7 +94,7 @@ impl HeaderParser {
         };
         // Only the longest name's length of the header is searched: there may be many folds.
         if is_framing(&field[..field.len().min(MAX_FRAMING_NAME)]) || is_framing(line) {
-            return Err(self.refused("a header that says where the body ends is folded", line));
+            return Err(self.refused("a header that frames the body is folded", line));
         }
         field.truncate(field.iter().rposition(|byte| !is_blank(*byte)).map_or(0, |last| last + 1));
         field.push(b' ');
@@ -123,7 +123,7 @@ impl HeaderParser {
     fn skip(&mut self, field: &[u8]) -> Result<(), Failure> {
         let letters = letters(field);
         if FRAMING.iter().any(|name| memchr::memmem::find(&letters, name).is_some()) {
-            return Err(self.refused("a header that may say where the body ends is broken", field));
+            return Err(self.refused("a header that may frame the body is malformed", field));
         }
         self.meaning.close |= memchr::memmem::find(&letters, b"connection").is_some();
         self.skipped += 1;
@@ -146,7 +146,7 @@ fn status_line(line: &[u8]) -> Result<(bool, u16), Failure> {
         let status = status.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
         return Ok((*minor != b'0', status));
     }
-    Err(protocol(Reason::new("the status line is broken").with(shown(line))))
+    Err(protocol(Reason::new("the status line is malformed").with(shown(line))))
 }
 
 /// Returns the line that begins at `at`, without its line end, and where the next line begins; `None`: the line is incomplete.
@@ -256,13 +256,13 @@ mod tests {
             "x : y\r\n content-length: 5",
         ] {
             let message = read(&format!("a: b\r\n{line}\r\nc: d")).expect_err(line);
-            assert!(message.contains("where the body ends"), "{line:?}: {message}");
+            assert!(message.contains("frame"), "{line:?}: {message}");
             let quoted = line.rsplit("\r\n").next().unwrap_or_default().as_bytes();
             assert!(message.ends_with(&format!("(status 200, header {})", shown(quoted))), "{line:?}: {message}");
         }
         for line in ["Content-Length:\r\n 5", "Transfer-Encoding: chunked\r\n ", "x: a\r\n Content-Length: 5"] {
             let message = read(&format!("{line}\r\nc: d")).expect_err(line);
-            assert!(message.starts_with("a header that says where the body ends is folded (status 200"), "{message}");
+            assert!(message.starts_with("a header that frames the body is folded (status 200"), "{message}");
         }
         assert!(read("Access-Control-Expose-Headers: Content-Length,\r\n Transfer-Encoding").is_ok());
     }
@@ -295,7 +295,7 @@ mod tests {
             "HTTP/1.2 200 a\rb",
         ] {
             let failure = parse(format!("{line}\r\n\r\n").as_bytes(), false).expect_err(line);
-            let quoted = format!("the status line is broken ({})", shown(line.as_bytes()));
+            let quoted = format!("the status line is malformed ({})", shown(line.as_bytes()));
             assert_eq!(quoted, failure.reason.to_string());
         }
     }

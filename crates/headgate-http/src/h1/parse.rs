@@ -12,7 +12,7 @@ use crate::h1::lenient;
 /// `protocol`: `data` is not a head, contradicts itself, or is too long.
 pub(crate) fn parse(data: &[u8], to_head: bool) -> Result<Option<(Head, usize)>, Failure> {
     if !is_head_start(data) {
-        let reason = Reason::new("the answer is not HTTP/1: it doesn't start with a status line");
+        let reason = Reason::new("the response is not HTTP/1: it doesn't start with a status line");
         return Err(protocol(reason.with(format!("with {}", shown(data)))));
     }
     let mut buffer = header_buffer();
@@ -94,11 +94,11 @@ mod tests {
                 "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
             ),
             (
-                "the answer is not HTTP/1: it doesn't start with a status line (with `SSH-2.0-OpenSSH\\r\\n`)",
+                "the response is not HTTP/1: it doesn't start with a status line (with `SSH-2.0-OpenSSH\\r\\n`)",
                 "SSH-2.0-OpenSSH\r\n",
             ),
             (
-                "the answer is not HTTP/1: it doesn't start with a status line (with `HTTP/2 200\\r\\n\\r\\n`)",
+                "the response is not HTTP/1: it doesn't start with a status line (with `HTTP/2 200\\r\\n\\r\\n`)",
                 "HTTP/2 200\r\n\r\n",
             ),
             (

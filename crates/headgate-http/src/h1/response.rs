@@ -162,7 +162,7 @@ impl ResponseReader {
     /// Ends the response because the server closed the connection, which completes a body without a length.
     ///
     /// # Errors
-    /// `closed`: the response is incomplete.
+    /// `connection_closed`: the response is incomplete.
     pub(crate) fn finish(&mut self) -> Result<(), Failure> {
         match self.state {
             ReaderState::UntilClose | ReaderState::Done | ReaderState::Abandoned => {
@@ -173,7 +173,7 @@ impl ResponseReader {
                 self.abandon();
                 Ok(())
             }
-            ReaderState::Head if self.partial.is_empty() => Err(closed("without an answer")),
+            ReaderState::Head if self.partial.is_empty() => Err(closed("without a response")),
             // The head may be broken rather than cut off.
             ReaderState::Head => {
                 parse(&self.partial, self.to_head)?;
@@ -194,7 +194,10 @@ impl ResponseReader {
                 return Ok(Some(used));
             }
             if head.status == 101 {
-                return Err(Failure::new(ErrorKind::Protocol, "the server switched protocols without being asked"));
+                return Err(Failure::new(
+                    ErrorKind::Protocol,
+                    "the server switched protocols without a request to do so",
+                ));
             }
             self.interim += 1;
             if self.interim > MAX_INTERIM {
@@ -293,7 +296,7 @@ pub(crate) fn parse_whole<'a>(
 }
 
 fn closed(when: &str) -> Failure {
-    Failure::new(ErrorKind::Closed, format!("the server closed the connection {when}"))
+    Failure::new(ErrorKind::ConnectionClosed, format!("the server closed the connection {when}"))
 }
 
 /// Returns whether `data` has an empty line; `searched` is how far it has been searched.

@@ -190,9 +190,9 @@ pub(crate) fn io_failure(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         // Only TLS connections have an end marker that can be missing.
         let message =
-            "the server closed the connection without saying so in TLS (close_notify): what came may be cut off";
-        return Failure::new(ErrorKind::Closed, message);
+            "the server closed the connection without saying so in TLS (close_notify): the response may be cut off";
+        return Failure::new(ErrorKind::ConnectionClosed, message);
     }
-    let kind = if error.kind() == io::ErrorKind::TimedOut { ErrorKind::Timeout } else { ErrorKind::Closed };
+    let kind = if error.kind() == io::ErrorKind::TimedOut { ErrorKind::Timeout } else { ErrorKind::ConnectionClosed };
     Failure::new(kind, format!("the connection failed: {}", cause(error)))
 }

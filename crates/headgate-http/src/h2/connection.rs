@@ -94,7 +94,7 @@ impl Http2Connection {
     /// Starts HTTP/2 on a connection.
     ///
     /// # Errors
-    /// `closed`, `tls`: the connection has failed.
+    /// `connection_closed`, `tls`: the connection has failed.
     pub async fn begin(
         connection: Connection,
         options: Http2Options,
@@ -118,7 +118,7 @@ impl Http2Connection {
             .data_frame_budget((SMALL_FRAMES * all as usize).min(MAX_FRAMING_BYTES));
         let handshake = builder.handshake(stream).await;
         let (sender, mut h2) =
-            handshake.map_err(|error| errors::failure(&error, meter.close_reason(), "without an answer"))?;
+            handshake.map_err(|error| errors::failure(&error, meter.close_reason(), "without a response"))?;
         permit.set_idle(true);
         let http2 = Rc::new(Self {
             sender: RefCell::new(Some(sender)),
@@ -241,11 +241,11 @@ impl Http2Connection {
         // A clone does not know of pending streams of other clones, and so is never refused for them.
         let sender = self.sender.borrow().clone();
         let Some(mut sender) = sender else {
-            return Err(Failure::new(ErrorKind::Closed, "the HTTP/2 connection has gone"));
+            return Err(Failure::new(ErrorKind::ConnectionClosed, "the HTTP/2 connection is closed"));
         };
         let (response, body) = sender.send_request(request, is_whole).map_err(|error| {
             self.meter.retire();
-            errors::failure(&error, self.meter.close_reason(), "without an answer")
+            errors::failure(&error, self.meter.close_reason(), "without a response")
         })?;
         let awaited = self.meter.await_stream(response.stream_id().into());
         Ok((response, body, awaited))
@@ -296,7 +296,7 @@ impl Http2Connection {
         } else if self.ticks.get() == SILENT_TICKS {
             self.send_ping();
         } else if self.ticks.get() == SILENT_TICKS + PING_TICKS {
-            let message = "the HTTP/2 connection is dead: the server has not answered a PING in time";
+            let message = "the HTTP/2 connection is dead: the server has not acknowledged a PING in time";
             self.meter.set_close_reason(CloseReason::Failed(Failure::new(ErrorKind::Timeout, message)));
             self.close();
         }
@@ -316,7 +316,7 @@ impl Http2Driver {
         match polled {
             Poll::Ready(result) => {
                 if let Err(error) = result {
-                    let failure = errors::failure(&error, None, "without an answer");
+                    let failure = errors::failure(&error, None, "without a response");
                     connection.meter.set_close_reason(CloseReason::Failed(failure));
                 }
                 return Poll::Ready(DriverEvent::Closed);

@@ -14,9 +14,9 @@ pub(super) fn failure(error: &Error, closed_by: Option<CloseReason>, when: &'sta
         (Some(CloseReason::Failed(failure)), _) => failure,
         (_, Some(code)) if error.is_remote() => {
             let what = if error.is_reset() { "stream" } else { "connection" };
-            Failure::new(ErrorKind::Closed, format!("the server ended the HTTP/2 {what} {when} ({code})"))
+            Failure::new(ErrorKind::ConnectionClosed, format!("the server ended the HTTP/2 {what} {when} ({code})"))
         }
-        (_, Some(code)) => Failure::new(ErrorKind::Protocol, format!("the server breaks the rules of HTTP/2 ({code})")),
+        (_, Some(code)) => Failure::new(ErrorKind::Protocol, format!("the server violates HTTP/2 ({code})")),
         (Some(CloseReason::ByServer), None) => closed(when),
         (None, None) if error.is_io() => closed(when),
         (None, None) => {
@@ -26,7 +26,7 @@ pub(super) fn failure(error: &Error, closed_by: Option<CloseReason>, when: &'sta
 }
 
 pub(super) fn closed(when: &str) -> Failure {
-    Failure::new(ErrorKind::Closed, format!("the server closed the connection {when}"))
+    Failure::new(ErrorKind::ConnectionClosed, format!("the server closed the connection {when}"))
 }
 
 /// Returns whether the server has reported that it did not process the request (RFC 9113 section 8.7).

@@ -160,7 +160,7 @@ impl StreamExchange {
         };
         drop(parts);
         let leads_on = context.redirects.follows(status, &head.headers);
-        // The end of what has no body is not compared with a content-length that speaks of another answer. Dropped unread, the
+        // The end of what has no body is not compared with a content-length that belongs to another response. Dropped unread, the
         // stream is reset, and nothing else of the connection waits for it.
         if leads_on || matches!(status, 204 | 304) {
             body.wanted = WantedBody::Nothing;
@@ -196,12 +196,12 @@ impl StreamExchange {
 }
 
 fn http2_error(stream: &StreamPermit, error: &Error) -> Http2Error {
-    let failure = errors::failure(error, stream.connection.close_reason(), "without an answer");
+    let failure = errors::failure(error, stream.connection.close_reason(), "without a response");
     if errors::wants_http1(error) {
         return Http2Error::WantsHttp1(failure);
     }
     let unsent = errors::is_unprocessed(error);
-    let silent = failure.kind == ErrorKind::Closed && !error.is_remote() && stream.connection.has_responded();
+    let silent = failure.kind == ErrorKind::ConnectionClosed && !error.is_remote() && stream.connection.has_responded();
     Http2Error::NoReply(NoReply { failure, unsent, silent })
 }
 
@@ -297,7 +297,7 @@ impl Http2Body {
     /// Returns the next piece of the body; see [`next_piece`].
     ///
     /// # Errors
-    /// `timeout`, `closed`, `protocol`.
+    /// `timeout`, `connection_closed`, `protocol`.
     pub(crate) async fn next(
         &mut self,
         context: &ExchangeContext<'_>,

@@ -57,7 +57,7 @@ impl AsyncRead for Metered {
             meter.record_read();
             let kept = filter.feed(&mut into[..length], |frame| meter.count_frame(frame));
             if meter.check_flood(Instant::now) {
-                let message = "the server floods the HTTP/2 connection with frames that nobody needs";
+                let message = "the server floods the HTTP/2 connection with useless frames";
                 meter.set_close_reason(CloseReason::Failed(Failure::new(ErrorKind::Protocol, message)));
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
             }

@@ -161,7 +161,7 @@ impl Streams {
         }
     }
 
-    /// Asks one waiting request to open a connection, if the connections that are not ready are too few for all waiting
+    /// Has one waiting request open a connection, if the connections that are not ready are too few for all waiting
     /// requests.
     fn request_connection(&self) {
         if self.waiting.borrow().len() > self.expected_streams()
@@ -250,7 +250,7 @@ impl Connecting {
         None
     }
 
-    /// Asks all waiting requests to open connections of their own, because the server speaks HTTP/1.1.
+    /// Has all waiting requests open connections of their own, because the server speaks HTTP/1.1.
     pub(crate) fn fall_back_to_http1(self) {
         while let Some(next) = self.0.pop_waiting() {
             let _ = next.send(Granted::Recheck);

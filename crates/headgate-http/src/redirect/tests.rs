@@ -101,15 +101,15 @@ fn an_invalid_location_is_refused_with_its_text() {
         ("the redirect leads to a URL that is neither http nor https (`ftp://b/`)", &b"ftp://b/"[..]),
         ("the redirect leads to a URL that is neither http nor https (`javascript:alert(1)`)", b"javascript:alert(1)"),
         ("the redirect leads to a URL that is neither http nor https (`file:///etc/passwd`)", b"file:///etc/passwd"),
-        ("the redirect leads to no URL: invalid port number (`http://b:99999/`)", b"http://b:99999/"),
-        ("the redirect leads to no URL: empty host (`http://`)", b"http://"),
+        ("the redirect leads to an invalid URL: invalid port number (`http://b:99999/`)", b"http://b:99999/"),
+        ("the redirect leads to an invalid URL: empty host (`http://`)", b"http://"),
         ("the redirect leads to a URL that is neither http nor https (`ftp://b/`)", b"ftp://me:secret@b/"),
     ] {
         let failure = follow(&row, "GET", 302, &[("location", location)]).expect_err(expected);
         assert_eq!((ErrorKind::Protocol, expected), (failure.kind, &*failure.reason.to_string()));
     }
     let several = follow(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/y")]).expect_err("which one?");
-    assert_eq!("the redirect leads to several places (`/x` and `/y`)", several.reason.to_string());
+    assert_eq!("the redirect has several locations (`/x` and `/y`)", several.reason.to_string());
     assert!(
         follow(&row, "GET", 302, &[("location", b"/x"), ("Location", b"/x")]).is_ok(),
         "both are the same location"
@@ -210,7 +210,7 @@ fn secretive(url: &str) -> (RequestOptions, Row) {
         ],
         secret_headers: vec!["X-Row".into()],
         credentials_for: vec!["http://a.example".into()],
-        response: ResponseOptions { cookies: true, ..ResponseOptions::default() },
+        response: ResponseOptions { redirect_cookies: true, ..ResponseOptions::default() },
         ..RequestOptions::default()
     };
     let own: Vec<(Box<str>, Box<[u8]>)> = vec![

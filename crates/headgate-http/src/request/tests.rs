@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use headgate_core::options::{BodyCoding, RequestOptions, ResponseOptions};
+use headgate_core::options::{BodyEncoding, RequestOptions, ResponseOptions};
 use headgate_core::row::{BodyPiece, RowBody, RowExtra};
 
 use super::*;
@@ -73,7 +73,7 @@ fn a_row_that_cannot_be_sent_is_an_invalid_request_with_the_reason() {
     for (message, extra) in [
         ("this is not an HTTP method (`GE T`)", method("GE T")),
         ("this is not an HTTP method (``)", method("")),
-        ("CONNECT asks for a tunnel, which has no result", method("CONNECT")),
+        ("CONNECT requests a tunnel, which has no result", method("CONNECT")),
         ("a header has a character that can't be sent, such as a line break (`x`)", header("x", b"a\r\nInjected: yes")),
         ("a header has a name that can't be sent (`a b\\r\\n`)", header("a b\r\n", b"x")),
         ("line 3 is broken", RowExtra { defect: Some("line 3 is broken".into()), ..RowExtra::default() }),
@@ -174,7 +174,7 @@ fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
 
 #[test]
 fn compressed_bodies_are_sent_with_their_content_encoding() {
-    let options = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
+    let options = RequestOptions { compress_body: Some(BodyEncoding::Gzip), ..RequestOptions::default() };
     let request = prepare(&options, &with_body("{}", &[])).expect("valid");
     assert!(request.body.bytes.starts_with(b"\x1f\x8b"));
     let lines_of = lines(&request);
@@ -185,7 +185,7 @@ fn compressed_bodies_are_sent_with_their_content_encoding() {
     // Neither an encoded body nor an empty one is compressed.
     for row in [with_body("{}", &[("Content-Encoding", "br")]), with_body("", &[]), Row::new(0, "http://a/")] {
         let request = prepare(&options, &row).expect("valid");
-        assert!(request.body.coding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
+        assert!(request.body.encoding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
     }
     // The same holds for the body of the run, also when the request is written in parts.
     let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
@@ -233,7 +233,7 @@ fn an_invalid_media_type_and_compressed_files_are_refused() {
     let broken = row(BodyPiece::Bytes("a".into()), "text/plain\r\nx: y");
     let message = "the body's media type can't be sent in a header (`text/plain\\r\\nx: y`)";
     assert_eq!(message, refused(&RequestOptions::default(), &broken));
-    let compressing = RequestOptions { compress_body: Some(BodyCoding::Gzip), ..RequestOptions::default() };
+    let compressing = RequestOptions { compress_body: Some(BodyEncoding::Gzip), ..RequestOptions::default() };
     let file = row(BodyPiece::File(Path::new("b").into()), "text/plain");
     assert_eq!("a body with files can't be compressed", refused(&compressing, &file));
     let text = prepare(&compressing, &row(BodyPiece::Bytes("a".into()), "text/plain")).expect("valid");

@@ -72,7 +72,7 @@ struct ColumnBuilders {
     redirects: PairsBuilder<Int16Builder, StringBuilder>,
     headers: PairsBuilder<StringBuilder, BinaryBuilder>,
     body: BinaryBuilder,
-    body_bytes: Int64Builder,
+    received_bytes: Int64Builder,
     body_encoding: RepeatedText,
     body_truncated: BooleanBuilder,
     started_at: TimestampMicrosecondBuilder,
@@ -126,7 +126,7 @@ impl ColumnBuilders {
         if self.has_body {
             self.body.append_option(outcome.response.and_then(|response| response.body));
         }
-        self.body_bytes.append_value(outcome.response.map_or(0, |response| response.body_bytes as i64));
+        self.received_bytes.append_value(outcome.response.map_or(0, |response| response.received_bytes as i64));
         self.body_encoding.push(outcome.response.and_then(|response| response.body_encoding));
         self.body_truncated.append_value(outcome.response.is_some_and(|response| response.body_truncated));
         self.started_at.append_value(outcome.started_at_us);
@@ -150,12 +150,17 @@ impl ColumnBuilders {
     }
 
     /// Returns the columns, in the order of the schema.
-    fn finish_batch(&mut self, large_body: Option<Vec<u8>>) -> Result<Vec<ArrayRef>, ArrowError> {
+    fn finish_batch(
+        &mut self,
+        failed: &BooleanArray,
+        large_body: Option<Vec<u8>>,
+    ) -> Result<Vec<ArrayRef>, ArrowError> {
         Ok(vec![
             self.row.finish_batch(),
             self.url.finish_batch(),
             self.method.finish_batch(),
             self.status.finish_batch(),
+            Arc::new(failed.clone()),
             self.error.finish_batch(),
             self.error_message.finish_batch(),
             self.error_detail.finish_batch(),
@@ -170,7 +175,7 @@ impl ColumnBuilders {
                 }
                 None => self.body.finish_batch(),
             },
-            self.body_bytes.finish_batch(),
+            self.received_bytes.finish_batch(),
             self.body_encoding.finish_batch(),
             Arc::new(self.body_truncated.finish()),
             Arc::new(
@@ -272,8 +277,8 @@ impl OutcomeBuilder {
         let rows = mem::take(&mut self.rows);
         self.bytes = 0;
         let reservation = mem::replace(&mut self.reservation, self.memory.reservation());
-        let failed = mem::take(&mut self.failed);
-        let mut arrays = self.columns.finish_batch(self.large_body.take())?;
+        let failed = mask(rows, &mem::take(&mut self.failed));
+        let mut arrays = self.columns.finish_batch(&failed, self.large_body.take())?;
         for index in self.omitted.iter().rev() {
             arrays.remove(*index);
         }
@@ -287,7 +292,7 @@ impl OutcomeBuilder {
             arrays.extend(codec.decode(self.columns.kept.finish_batch().as_binary::<i32>())?);
         }
         let records = RecordBatch::try_new(self.schema.clone(), arrays)?;
-        let failed = (!failed.is_empty()).then(|| mask(rows, &failed));
+        let failed = failed.has_true().then_some(failed);
         Ok(OutcomeBatch { records, failed, reservation })
     }
 }

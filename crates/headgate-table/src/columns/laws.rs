@@ -27,7 +27,7 @@ pub fn hold(input: &[u8]) {
 
 /// Returns the selection, or `None` if it is invalid.
 fn selection(select: &[String]) -> Option<Selection> {
-    let options = SelectionOptions { select: select.into(), require: vec!["x".into()], ..SelectionOptions::default() };
+    let options = SelectionOptions { extract: select.into(), require: vec!["x".into()], ..SelectionOptions::default() };
     Selection::new(&options).ok().flatten()
 }
 

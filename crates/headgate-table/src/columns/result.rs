@@ -37,7 +37,7 @@ impl ResultColumns {
     /// `Usage`: a selection is invalid, a column can't be omitted, or two have the same name.
     pub fn new(source: &SourceOptions, options: &SelectionOptions, kept: Fields) -> Result<Self, JobError> {
         let selection = Selection::new(options)?.map(Arc::new);
-        let columns = Self { omitted: options.omit.clone(), saved: source.save_to.is_some(), selection, kept };
+        let columns = Self { omitted: options.drop.clone(), saved: source.save_to.is_some(), selection, kept };
         columns.check_omitted()?;
         columns.check_names(&source.name())?;
         Ok(columns)
@@ -81,7 +81,7 @@ impl ResultColumns {
         } else {
             format!("the results have no such column of their own; those are {}", omittable.join(", "))
         };
-        Err(JobError::usage(message!(OptionName::Omit, ": {name:?}: {reason}")))
+        Err(JobError::usage(message!(OptionName::Drop, ": {name:?}: {reason}")))
     }
 
     /// Refuses two columns of the same name: no reader accepts such files.
@@ -99,9 +99,9 @@ impl ResultColumns {
                 message!("is the name of two columns")
             };
             if may_go(name) {
-                reason = message!(reason, ", or leave that column out with ", OptionName::Omit);
+                reason = message!(reason, ", or leave that column out with ", OptionName::Drop);
             }
-            return Err(JobError::usage(message!(OptionName::Select, ": {name:?} ", reason)));
+            return Err(JobError::usage(message!(OptionName::Extract, ": {name:?} ", reason)));
         }
         let Some(name) = self.kept.iter().map(|field| field.name()).find(|name| !names.insert(name)) else {
             return Ok(());
@@ -109,13 +109,13 @@ impl ResultColumns {
         let what = if may_go(name) {
             message!(
                 "the result has one of its own by that name (taken are {existing}); leave that out with ",
-                OptionName::Omit,
+                OptionName::Drop,
                 ", or "
             )
         } else if own.contains(&&name[..]) {
             message!("the result has one of its own by that name (taken are {existing}); ")
         } else {
-            message!("it is the name of a selected column; give that another name in ", OptionName::Select, ", or ")
+            message!("it is the name of an extracted column; give that another name in ", OptionName::Extract, ", or ")
         };
         Err(JobError::input(message!(
             "{input}: the column {name:?} can't be kept: ",

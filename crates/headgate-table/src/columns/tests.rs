@@ -66,7 +66,7 @@ fn outcome(ordinal: u64, chosen: &Chosen, codec: &KeptCodec) -> Outcome {
         body_encoding: (status % 3 == 0).then(|| "gzip".into()),
         body_truncated: status % 5 == 0,
         ttfb_us: chosen.number as u64 / 2,
-        body_bytes: chosen.number as u64 / 3,
+        received_bytes: chosen.number as u64 / 3,
         saved: None,
         body: body.map(|bytes| Body { bytes, ..Body::default() }),
     });
@@ -99,13 +99,17 @@ fn shown(batch: &OutcomeBatch) -> Vec<String> {
     };
     let body = |row| column("body").is_valid(row).then(|| column("body").as_binary::<i32>().value(row));
     let started_at = column("started_at").as_primitive::<TimestampMicrosecondType>();
-    let failed = |row| batch.failed.as_ref().is_some_and(|failed| failed.value(row));
+    let failed = |row| {
+        let is_failed = batch.failed.as_ref().is_some_and(|failed| failed.value(row));
+        assert_eq!(is_failed, column("failed").as_boolean().value(row));
+        is_failed
+    };
     let texts = ["url", "method", "error", "error_message", "error_detail", "final_url", "http_version", "remote_addr"];
     let shown = |row| {
         format!(
             "{:?} {:?} {:?} {:?} {:?} {} {}",
             texts.map(|name| text(name, row)),
-            ["row", "body_bytes", "elapsed_us", "ttfb_us", "id"].map(|name| long(name, row)),
+            ["row", "received_bytes", "elapsed_us", "ttfb_us", "id"].map(|name| long(name, row)),
             ["status", "attempts"].map(|name| short(name, row)),
             headers(row),
             body(row),
@@ -134,7 +138,7 @@ fn expected(outcome: &Outcome, chosen: &Chosen) -> String {
     ];
     let longs = [
         Some(outcome.row.ordinal as i64),
-        Some(response.map_or(0, |response| response.body_bytes as i64)),
+        Some(response.map_or(0, |response| response.received_bytes as i64)),
         Some(outcome.elapsed_us as i64),
         response.map(|response| response.ttfb_us as i64),
         chosen.kept,

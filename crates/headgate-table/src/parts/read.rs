@@ -33,7 +33,7 @@ const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 pub fn recovery_advice() -> Message {
     message!(
         "restore it from a copy, or start over with headgate fetch: with ",
-        OptionName::Fresh.set(true),
+        OptionName::IfExists.set("overwrite"),
         ", or with another ",
         OptionName::Output
     )

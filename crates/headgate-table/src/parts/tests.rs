@@ -84,6 +84,7 @@ fn results(rows: &[ResultRow], kept: &Fields, kept_columns: Vec<ArrayRef>) -> Re
         text(|row| Some(&row.url)),
         text(|_| Some("GET")),
         Arc::new(Int16Array::from_iter(rows.iter().map(|row| row.status))),
+        Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.error.is_some())))),
         text(|row| row.error.as_deref()),
         text(|row| row.error.as_deref()),
         text(|row| row.error.as_deref().filter(|error| error.len() > 3)),
@@ -142,7 +143,7 @@ fn headers(rows: &[ResultRow], data_type: &DataType) -> ArrayRef {
 }
 
 /// Returns succeeded rows with these bodies.
-fn answered(bodies: impl IntoIterator<Item = Vec<u8>>) -> RecordBatch {
+fn succeeded(bodies: impl IntoIterator<Item = Vec<u8>>) -> RecordBatch {
     let rows: Vec<_> = bodies
         .into_iter()
         .enumerate()

@@ -18,7 +18,7 @@ pub trait Sink: Send {
         true
     }
 
-    /// Writes a batch. `Break`: the reader has gone (a closed pipe) and the job should end quietly.
+    /// Writes a batch. `Break`: the reader has closed the pipe, and the job should end quietly.
     ///
     /// # Errors
     /// `Output`: the message names the file and the cause.

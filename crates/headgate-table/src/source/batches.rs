@@ -268,6 +268,6 @@ impl Source for Batches {
 /// Returns the error of a caller that goes back, which no source can.
 pub(super) fn passed(ordinal: u64, next: u64) -> JobError {
     JobError::internal(format!(
-        "row {ordinal} was asked for where the next one is row {next}: an input is read forward only"
+        "row {ordinal} was requested, but the next one is row {next}: an input is read forward only"
     ))
 }

@@ -109,8 +109,8 @@ pub(super) fn unnamed(options: &SourceOptions, makes_bodies: bool) -> impl Itera
 pub(super) fn refusal(options: &SourceOptions, found: &[OfRequest]) -> JobError {
     let names: Vec<String> = found.iter().map(|(name, _)| format!("{name:?}")).collect();
     let (what, them) = match &names[..] {
-        [one] => (format!("the column {one} says more of a request than its URL"), "it"),
-        _ => (format!("the columns {} say more of a request than its URL", names.join(", ")), "them"),
+        [one] => (format!("the column {one} sets more of a request than its URL"), "it"),
+        _ => (format!("the columns {} set more of a request than its URL", names.join(", ")), "them"),
     };
     let uses = found.iter().map(|(name, option)| message!(option.set(*name)));
     error(
@@ -155,7 +155,7 @@ impl UsedColumns {
                     OptionName::UrlColumn,
                     " to name the one that has them, or ",
                     OptionName::Url,
-                    " to make them of others"
+                    " to make them of other columns"
                 )
             })?)
         };

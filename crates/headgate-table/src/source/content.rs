@@ -207,7 +207,7 @@ impl Passing {
     }
 
     /// Skips `rows` rows that were not read.
-    pub(super) fn pass_over(&mut self, rows: u64) {
+    pub(super) fn skip_unread(&mut self, rows: u64) {
         if rows == 0 {
             return;
         }
@@ -324,12 +324,12 @@ mod tests {
         for (from, to) in [(0, 8), (3, 9), (0, 4999), (0, 5000), (4100, 4200)] {
             let mut passing = Passing::new(then.clone(), Unread::Trusted);
             (0..from).for_each(|row: u64| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
-            passing.pass_over(to - from);
+            passing.skip_unread(to - from);
             (to..6000).for_each(|row| passing.add(XxHash3_128::oneshot(&row.to_le_bytes())));
             assert_eq!((None, Some(&of(0..6000))), (passing.difference(), passing.content()), "{from} to {to}");
         }
         let mut passing = Passing::new(then, Unread::Trusted);
-        passing.pass_over(80);
+        passing.skip_unread(80);
         (80..5000)
             .for_each(|row: u64| passing.add(XxHash3_128::oneshot(&if row == 4000 { 0 } else { row }.to_le_bytes())));
         assert_eq!(Some(true), passing.difference().map(|found| found.contains(&4000)));
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn rows_that_were_never_read_are_unknown() {
         let mut passing = Passing::new(of(0..10), Unread::Trusted);
-        passing.pass_over(11);
+        passing.skip_unread(11);
         assert_eq!(None, passing.content());
     }
 

@@ -102,7 +102,7 @@ impl OpenInput {
             return JobError::input(format!("{name}: {utf_16}"));
         }
         let is_gzip = !matches!(known, Some(InputError::NotGzip));
-        let (compression, fresh) = (self.compression.name(), OptionName::Fresh.set(true));
+        let (compression, fresh) = (self.compression.name(), OptionName::IfExists.set("overwrite"));
         JobError::input(match (self.compression, error.kind()) {
             (Compression::Gzip | Compression::Zstd, io::ErrorKind::UnexpectedEof) if at == 0 => {
                 message!(
@@ -120,7 +120,9 @@ impl OpenInput {
                 )
             }
             (Compression::Gzip, _) if !is_gzip && at == 0 => {
-                message!("{name}: it is not gzip data, though its name says so: rename it, or get the right file")
+                message!(
+                    "{name}: it is not gzip data, although it is named like that: rename it, or get the right file"
+                )
             }
             (Compression::Gzip, _) if !is_gzip => {
                 let bytes = self.size().bytes.and_then(|bytes| bytes.checked_sub(at));

@@ -47,7 +47,7 @@ impl InputError {
         let Self::Changed(what) = Self::of(error)? else { return None };
         Some(JobError::input(message!(
             "{name}: {what}, {position}; restore the file to resume, or start over with ",
-            OptionName::Fresh.set(true)
+            OptionName::IfExists.set("overwrite")
         )))
     }
 }

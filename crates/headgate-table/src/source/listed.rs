@@ -149,7 +149,7 @@ impl Listed {
         }
         let parts: Vec<String> = parts.map(|part: Component<'_>| part.as_os_str().to_string_lossy().into()).collect();
         let patterns = Patterns::new(&parts).map_err(|error| {
-            JobError::input(format!("{input}: no file has this name, and it is no pattern: {error}"))
+            JobError::input(format!("{input}: no file has this name, and it is not a pattern: {error}"))
         })?;
         let here = Path::new(".");
         let from = if directory.as_os_str().is_empty() { here } else { &directory };

@@ -32,6 +32,8 @@ pub(super) struct Ndjson {
     lines: Lines<InputReader>,
     used: UsedNames,
     options: SourceOptions,
+    /// Whether rows that have arrived do not wait for a full batch, as the writer may be slow.
+    live: bool,
 }
 
 /// The names that are looked for in each object, each once, and what each is used for.
@@ -123,7 +125,9 @@ impl Ndjson {
         let used = UsedNames::new(options, &keep, partition)?;
         let columns: Vec<String> = keep.into_iter().chain(used.rest.as_ref().map(|_| REST.to_owned())).collect();
         let kept = KeptText::new(&options.input, &columns)?;
-        let form = Self { lines: Lines::new(reader, MAX_RECORD_BYTES), used, options: options.clone() };
+        // FIFOs and the like, which are written while they are read, have no size.
+        let live = input.size().bytes.is_none();
+        let form = Self { lines: Lines::new(reader, MAX_RECORD_BYTES), used, options: options.clone(), live };
         Ok(TextRows::new(input, form, kept))
     }
 }
@@ -156,6 +160,10 @@ impl TextForm for Ndjson {
     fn templates(&mut self) -> Option<&mut RequestTemplates> {
         self.used.columns.templates.as_mut()
     }
+
+    fn ends_batch(&self) -> bool {
+        self.live && !self.lines.has_line()
+    }
 }
 
 /// Why a line has no row.
@@ -171,7 +179,7 @@ impl RefusedLine {
             Self::Line(reason) => reason,
             Self::Columns(found) => {
                 let names: Vec<String> = found.iter().map(|(name, _)| format!("{name:?}")).collect();
-                Reason::new("it says more of its request than the URL, which no option names").with(names.join(", "))
+                Reason::new("it sets more of its request than the URL, which no option names").with(names.join(", "))
             }
         }
     }

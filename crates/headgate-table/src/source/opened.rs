@@ -149,7 +149,7 @@ impl Opened {
         (now != then).then(|| {
             message!(
                 "{name} was written to while it was read: its size and its first and last 64 KiB are unchanged; if something in between was changed, rows may be from either version: start over with ",
-                OptionName::Fresh.set(true)
+                OptionName::IfExists.set("overwrite")
             )
         })
     }

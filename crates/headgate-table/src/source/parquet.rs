@@ -54,7 +54,7 @@ pub(super) struct Parquet {
     reader: Option<(ParquetRecordBatchReader, Arc<RowGroupPages>)>,
     /// A batch of the row group has at most this many rows: the pages of more rows would exceed their bound.
     max_rows: usize,
-    max_page_bytes: u64,
+    max_page_size: u64,
     /// The current record batch.
     chunk: Option<Chunk>,
     /// Its next row, and the first row without its kept columns.
@@ -116,7 +116,7 @@ impl Parquet {
             group_hash: None,
             reader: None,
             max_rows: usize::MAX,
-            max_page_bytes: options.max_page_bytes,
+            max_page_size: options.max_page_size,
             chunk: None,
             at: 0,
             kept_from: 0,
@@ -146,7 +146,7 @@ impl Parquet {
             }
             JobError::input(message!(
                 "{name}: damaged: it can't be read beyond row group {group} of {groups}, after {rows} rows ({reason}); get an intact copy and start over with ",
-                OptionName::Fresh.set(true)
+                OptionName::IfExists.set("overwrite")
             ))
         })?;
         self.at = 0;
@@ -248,7 +248,7 @@ impl Parquet {
 
     /// Opens a reader of the current row group, from the current row on.
     fn open_group(&self) -> Result<(ParquetRecordBatchReader, Arc<RowGroupPages>), ReadError> {
-        let pages = RowGroupPages::new(self.metadata.metadata().row_group(self.group), self.max_page_bytes);
+        let pages = RowGroupPages::new(self.metadata.metadata().row_group(self.group), self.max_page_size);
         let file = pages.of(OpenedFile(self.opened.clone()));
         let mut reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
             .with_row_groups(vec![self.group])
@@ -324,7 +324,7 @@ impl Rows for Parquet {
             }
             let rows = left.min(in_group);
             match passing.as_deref_mut() {
-                Some(passing) if !passing.wants_unread() => passing.pass_over(rows),
+                Some(passing) if !passing.wants_unread() => passing.skip_unread(rows),
                 passing => self.pass(rows, passing)?,
             }
             left -= rows;

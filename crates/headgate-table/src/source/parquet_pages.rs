@@ -49,7 +49,7 @@ pub(super) struct BoundedFile {
 
 /// The pages of one row group, as far as they were read.
 pub(super) struct RowGroupPages {
-    max_page_bytes: u64,
+    max_page_size: u64,
     chunks: Vec<ColumnChunk>,
     reading: Mutex<PageReading>,
 }
@@ -100,7 +100,7 @@ pub(super) enum Refusal {
 
 impl Refusal {
     pub(super) fn message(&self, name: &str, group: usize) -> Message {
-        let raise = OptionName::MaxPageBytes;
+        let raise = OptionName::MaxPageSize;
         let (Self::Page { max_bytes, .. } | Self::Batch { max_bytes }) = self;
         let max = grouped(*max_bytes);
         let reason = match self {
@@ -115,7 +115,7 @@ impl Refusal {
 }
 
 impl RowGroupPages {
-    pub(super) fn new(group: &RowGroupMetaData, max_page_bytes: u64) -> Arc<Self> {
+    pub(super) fn new(group: &RowGroupMetaData, max_page_size: u64) -> Arc<Self> {
         let chunks = group.columns().iter().map(|column| {
             let (start, length) = column.byte_range();
             let descriptor = column.column_descr();
@@ -133,7 +133,7 @@ impl RowGroupPages {
         let mut columns = Vec::new();
         columns.resize_with(chunks.len(), PageColumn::default);
         let reading = Mutex::new(PageReading { columns, ..PageReading::default() });
-        Arc::new(Self { max_page_bytes, chunks, reading })
+        Arc::new(Self { max_page_size, chunks, reading })
     }
 
     pub(super) fn of(self: &Arc<Self>, file: OpenedFile) -> BoundedFile {
@@ -164,7 +164,7 @@ impl RowGroupPages {
     }
 
     fn max_batch_bytes(&self) -> u64 {
-        self.max_page_bytes.saturating_mul(MAX_LARGEST_PAGES)
+        self.max_page_size.saturating_mul(MAX_LARGEST_PAGES)
     }
 
     /// Returns whether a header begins at `start`, and not the data of a page whose header is known. Where a page has no
@@ -194,8 +194,8 @@ impl RowGroupPages {
             _ => 0,
         };
         let bytes = decompressed.max(compressed).max(list_bytes).max(values.saturating_mul(value_bytes));
-        if bytes > self.max_page_bytes {
-            let refusal = Refusal::Page { column: chunk.name.clone(), bytes, max_bytes: self.max_page_bytes };
+        if bytes > self.max_page_size {
+            let refusal = Refusal::Page { column: chunk.name.clone(), bytes, max_bytes: self.max_page_size };
             return Err(refused(&mut reading, refusal));
         }
         let column = &mut reading.columns[column];

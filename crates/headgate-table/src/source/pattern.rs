@@ -205,7 +205,7 @@ impl Parser<'_> {
                     }
                 }
                 Some(next @ ('{' | '[' | ']')) => {
-                    return Err(format!("{} stands within a set: write \\{next} for the character", self.position()));
+                    return Err(format!("{} is within a set: write \\{next} for the character", self.position()));
                 }
                 Some(next) => text.push(self.literal("[]{},").unwrap_or(next)),
             }
@@ -271,7 +271,7 @@ fn number(text: &str) -> Result<u64, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("{text:?} is not a number"));
     }
-    text.parse().map_err(|_| format!("{text} is more than 64 bits can hold"))
+    text.parse().map_err(|_| format!("{text} is more than 64 bits can represent"))
 }
 
 /// Returns the length of the IPv6 address in brackets (with its zone, RFC 6874) that `text` begins with.

@@ -36,7 +36,7 @@ pub(super) fn grown(name: &str, rows: u64) -> JobError {
     let rows = grouped(rows);
     JobError::input(message!(
         "{name}: it has only grown: its first {rows} rows are unchanged, and more follow; to do those, too, resume with ",
-        OptionName::AllowGrown.set(true),
+        OptionName::AllowAppend.set(true),
         ", or restore the file"
     ))
 }
@@ -46,11 +46,11 @@ pub(super) fn different_bytes(name: &str, rows: u64, now: u64, then: u64) -> Job
     let (rows, now, then) = (grouped(rows), grouped(now), grouped(then));
     JobError::input(message!(
         "{name}: its first {rows} rows are unchanged, but it has {now} bytes now, and had {then}; to do the rows that follow now, resume with ",
-        OptionName::AllowGrown.set(true),
+        OptionName::AllowAppend.set(true),
         ", or restore the file"
     ))
 }
 
 fn next_steps() -> Message {
-    message!("restore the file to resume, or start over with ", OptionName::Fresh.set(true))
+    message!("restore the file to resume, or start over with ", OptionName::IfExists.set("overwrite"))
 }

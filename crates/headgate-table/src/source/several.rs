@@ -106,7 +106,7 @@ impl Rows for Several {
             let whole = self.files.rows(self.at()).filter(|rows| self.current.is_none() && is_unread && *rows <= left);
             if let Some(rows) = whole {
                 if let Some(passing) = &mut passing {
-                    passing.pass_over(rows);
+                    passing.skip_unread(rows);
                 }
                 left -= rows;
                 self.end_file(here + rows);
@@ -200,10 +200,10 @@ impl Notes {
         let first = self.first.clone().or(current)?;
         Some(match others {
             0 => first,
-            1 => message!(first, "; so it is with 1 other file"),
+            1 => message!(first, "; the same holds for 1 other file"),
             others => {
                 let others = grouped(others);
-                message!(first, "; so it is with {others} other files")
+                message!(first, "; the same holds for {others} other files")
             }
         })
     }

@@ -172,7 +172,7 @@ impl Surveyed {
         if let Some(more) = kept.get(self.first.kept.len()) {
             let (name, one) = (more.name(), self.listed.path(0));
             return Err(JobError::input(message!(
-                "{path}: there is a column {name:?}, which {one} has not: list the columns to keep, without *, in ",
+                "{path}: there is a column {name:?}, which {one} doesn't have: list the columns to keep, without *, in ",
                 OptionName::Keep
             )));
         }

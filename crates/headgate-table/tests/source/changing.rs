@@ -180,7 +180,8 @@ fn a_file_that_is_truncated_while_it_is_read_yields_whole_rows_and_then_an_error
             grouped(now)
         );
         assert!(message.starts_with(&start), "{message}");
-        let end = format!(", after {} rows; restore the file to resume, or start over with fresh=true", read.len());
+        let end =
+            format!(", after {} rows; restore the file to resume, or start over with if_exists=overwrite", read.len());
         assert!(message.ends_with(&end), "{message}");
         assert_eq!(Err(error.expect("an error")), source.next_batch(), "the error stays");
     }
@@ -284,7 +285,7 @@ fn a_touched_file_is_read_to_its_end_with_a_note() {
         assert_eq!(Some(COUNT as u64), source.size().rows);
         assert_eq!(
             Some(format!(
-                "{name} was written to while it was read: its size and its first and last 64 KiB are unchanged; if something in between was changed, rows may be from either version: start over with fresh=true"
+                "{name} was written to while it was read: its size and its first and last 64 KiB are unchanged; if something in between was changed, rows may be from either version: start over with if_exists=overwrite"
             )),
             note(&files, source.as_ref())
         );
@@ -311,7 +312,7 @@ fn a_file_that_is_replaced_by_a_rename_is_read_as_it_was() {
 fn changes_after_the_rows_that_are_read_cause_no_error() {
     let files = Files::new();
     let all = lines(COUNT);
-    let options = SourceOptions { head: Some(2000), ..old(&files, "urls.txt", text("", ["", ""], &all)) };
+    let options = SourceOptions { max_rows: Some(2000), ..old(&files, "urls.txt", text("", ["", ""], &all)) };
     let mut source = open(&options);
     source.next_batch().expect("a good file");
     append(&options, b"http://late/\n");

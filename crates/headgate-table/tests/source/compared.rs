@@ -188,7 +188,7 @@ fn a_grown_file_is_refused_unless_allowed() {
     let files = Files::new();
     let then = read(&files.write("urls.txt", lines(3)), None);
     let now = files.write("urls.txt", lines(5));
-    let expected = "urls.txt: it has only grown: its first 3 rows are unchanged, and more follow; to do those, too, resume with allow_grown=true, or restore the file";
+    let expected = "urls.txt: it has only grown: its first 3 rows are unchanged, and more follow; to do those, too, resume with allow_append=true, or restore the file";
     assert_eq!(Err(expected.into()), compared(&files, &now, &then, Beyond::Same));
     assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Grown));
     assert_eq!(Ok(urls_of(0..5)), compared(&files, &now, &then, Beyond::Anything));

@@ -107,7 +107,7 @@ fn trailing_bytes_after_gzip_data_are_an_error_after_the_rows_with_the_position(
         let (place, bytes) = (place + zeros, behind.len() - zeros);
         assert_eq!(
             format!(
-                "urls.txt.gz: the last {bytes} bytes are not gzip data, after the end of the gzip data, at byte {place}, after 1 rows; get an intact copy, or cut them off (head -c {place}), and start over with fresh=true"
+                "urls.txt.gz: the last {bytes} bytes are not gzip data, after the end of the gzip data, at byte {place}, after 1 rows; get an intact copy, or cut them off (head -c {place}), and start over with if_exists=overwrite"
             ),
             files.message(&error.expect("an error"))
         );
@@ -195,7 +195,7 @@ fn a_truncated_file_yields_its_rows_and_then_an_error_with_the_position() {
         let error = error.expect("a truncated file");
         assert_eq!(
             format!(
-                "{name}: cut short: its {kind} data is truncated, at byte {cut}, after {count} rows; get the complete file and start over with fresh=true"
+                "{name}: cut short: its {kind} data is truncated, at byte {cut}, after {count} rows; get the complete file and start over with if_exists=overwrite"
             ),
             files.message(&error)
         );
@@ -209,7 +209,7 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
     let bytes = gzip(b"id,url\n");
     let error = open_error(&files.write("urls.csv.gz", &bytes[..12]));
     assert_eq!(
-        "urls.csv.gz: cut short: its gzip data is truncated, at byte 12, after 0 rows; get the complete file and start over with fresh=true",
+        "urls.csv.gz: cut short: its gzip data is truncated, at byte 12, after 0 rows; get the complete file and start over with if_exists=overwrite",
         files.message(&error)
     );
 }
@@ -218,7 +218,8 @@ fn a_file_that_is_truncated_in_its_csv_header_cannot_be_opened() {
 fn a_file_whose_format_contradicts_its_name_is_refused() {
     let files = Files::new();
     for content in ["http://a/\nhttp://b/\n", "\0\0\0"] {
-        let message = "urls.txt.gz: it is not gzip data, though its name says so: rename it, or get the right file";
+        let message =
+            "urls.txt.gz: it is not gzip data, although it is named like that: rename it, or get the right file";
         assert_eq!(message, files.message(&open_error(&files.write("urls.txt.gz", content))));
     }
     let (rows, error) = drain(open(&files.write("urls.txt.zst", "http://a/\nhttp://b/\n")).as_mut());
@@ -227,7 +228,10 @@ fn a_file_whose_format_contradicts_its_name_is_refused() {
     let start =
         "urls.txt.zst: damaged: its zstd data can't be decoded any further (Unknown frame descriptor), at byte ";
     assert!(message.starts_with(start), "{message}");
-    assert!(message.ends_with(", after 0 rows; get an intact copy and start over with fresh=true"), "{message}");
+    assert!(
+        message.ends_with(", after 0 rows; get an intact copy and start over with if_exists=overwrite"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -60,12 +60,12 @@ fn a_file_without_a_needed_column_is_refused_with_its_columns() {
         (
             "id,link",
             |_| {},
-            "urls.csv: there is no column \"url\" with URLs: use url_column to name the one that has them, or url to make them of others; the columns are \"id\", \"link\"",
+            "urls.csv: there is no column \"url\" with URLs: use url_column to name the one that has them, or url to make them of other columns; the columns are \"id\", \"link\"",
         ),
         (
             "id,url",
             |options| options.url_column = "uri".into(),
-            "urls.csv: there is no column \"uri\" with URLs: use url_column to name the one that has them, or url to make them of others; the columns are \"id\", \"url\"",
+            "urls.csv: there is no column \"uri\" with URLs: use url_column to name the one that has them, or url to make them of other columns; the columns are \"id\", \"url\"",
         ),
         (
             "id,url",

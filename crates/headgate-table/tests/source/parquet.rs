@@ -215,7 +215,7 @@ fn a_file_without_the_url_column_is_refused_with_its_columns() {
     let files = Files::new();
     let error = open_error(&write(&files, &batch(vec![("link", url_column(1)), ("id", url_column(1))]), 100));
     assert_eq!(
-        "urls.parquet: there is no column \"url\" with URLs: use url_column to name the one that has them, or url to make them of others; the columns are \"link\", \"id\"",
+        "urls.parquet: there is no column \"url\" with URLs: use url_column to name the one that has them, or url to make them of other columns; the columns are \"link\", \"id\"",
         files.message(&error)
     );
 }
@@ -254,7 +254,7 @@ fn a_row_group_whose_rows_contradict_the_footer_is_damaged() {
         assert_eq!(expected, read.len());
         let message = files.message(&error.expect("a damaged file"));
         let end = format!(
-            "row group 2 of 2, after {expected} rows (it doesn't have the {rows} rows that its footer states); get an intact copy and start over with fresh=true"
+            "row group 2 of 2, after {expected} rows (it doesn't have the {rows} rows that its footer states); get an intact copy and start over with if_exists=overwrite"
         );
         assert!(message.ends_with(&end), "{message}");
     }
@@ -310,7 +310,8 @@ fn kept_columns_keep_their_types_and_dictionaries_become_their_values() {
 #[test]
 fn head_reads_only_the_first_rows() {
     let files = Files::new();
-    let options = SourceOptions { head: Some(1100), ..write(&files, &batch(vec![("url", url_column(5000))]), 1000) };
+    let options =
+        SourceOptions { max_rows: Some(1100), ..write(&files, &batch(vec![("url", url_column(5000))]), 1000) };
     assert_eq!(Some(1100), open(&options).size().rows);
     assert_eq!(1100, rows(&options).len());
 }
@@ -363,12 +364,12 @@ fn a_page_that_states_too_large_a_size_is_refused_before_it_is_decompressed() {
     let files = Files::new();
     let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(3000), "y".repeat(20_000)]));
     let options = write(&files, &batch(vec![("url", url_column(2)), ("note", long)]), 1);
-    let options = SourceOptions { keep: vec!["note".into()], max_page_bytes: 10_000, ..options };
+    let options = SourceOptions { keep: vec!["note".into()], max_page_size: 10_000, ..options };
     let (rows, error) = drain(open(&options).as_mut());
     assert_eq!(1, rows.len());
     let message = files.message(&error.expect("a page that is too large"));
     let start = "urls.parquet: row group 2 has a page of 20,0";
-    let end = "bytes, decompressed, in the column \"note\", where 10,000 are allowed; if you trust the file, allow more with max_page_bytes";
+    let end = "bytes, decompressed, in the column \"note\", where 10,000 are allowed; if you trust the file, allow more with max_page_size";
     assert!(message.starts_with(start) && message.ends_with(end), "{message}");
     // An unused column is not read.
     assert_eq!(2, drain(open(&SourceOptions { keep: Vec::new(), ..options }).as_mut()).0.len());
@@ -401,7 +402,7 @@ fn pages_are_read_in_each_codec_within_their_bounds() {
             let mut writer = ArrowWriter::try_new(file, records.schema(), Some(properties)).expect("a schema");
             writer.write(&records).expect("rows");
             writer.close().expect("an end");
-            let options = SourceOptions { keep: vec!["note".into()], max_page_bytes: 100_000, ..options(&path) };
+            let options = SourceOptions { keep: vec!["note".into()], max_page_size: 100_000, ..options(&path) };
             assert_eq!(3000, rows(&options).len(), "{codec:?} {version:?}");
             let mut skipped = open(&options);
             skipped.skip_to(2345).expect("so many");

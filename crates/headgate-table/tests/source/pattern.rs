@@ -40,7 +40,7 @@ fn the_number_of_rows_of_a_pattern_is_known_whatever_its_size() {
     assert_eq!(SourceSize { rows: Some(u64::MAX), bytes: None, bytes_read: 0 }, source.size());
     assert_eq!(1024, source.next_batch().expect("rows").expect("rows").len());
 
-    let source = open(&SourceOptions { head: Some(10), ..pattern(input) });
+    let source = open(&SourceOptions { max_rows: Some(10), ..pattern(input) });
     assert_eq!(Some(10), source.size().rows);
 }
 
@@ -53,7 +53,7 @@ fn an_invalid_pattern_is_refused_with_the_position() {
         ("http://h/a]", "the ] at position 11 has no opening before it: write \\] for the character".into()),
         ("http://h/a}", "the } at position 11 has no opening before it: write \\} for the character".into()),
         ("http://h/{}", "the { at position 10 opens an empty set".into()),
-        ("http://h/{a,[1-2]}", "the [ at position 13 stands within a set: write \\[ for the character".into()),
+        ("http://h/{a,[1-2]}", "the [ at position 13 is within a set: write \\[ for the character".into()),
         ("http://h/[]", format!("the [ at position 10 doesn't start a range: {form}")),
         ("http://h/[x]", format!("the [ at position 10 doesn't start a range: {form}")),
         ("http://h/[a-3]", format!("the [ at position 10 doesn't start a range: {form}")),
@@ -65,7 +65,8 @@ fn an_invalid_pattern_is_refused_with_the_position() {
         ("http://h/[1-3:x]", "the [ at position 10 doesn't start a range: \"x\" is not a number".into()),
         (
             "http://h/[1-18446744073709551616]",
-            "the [ at position 10 doesn't start a range: 18446744073709551616 is more than 64 bits can hold".into(),
+            "the [ at position 10 doesn't start a range: 18446744073709551616 is more than 64 bits can represent"
+                .into(),
         ),
         (
             "http://h/[0-18446744073709551615]",
@@ -123,7 +124,7 @@ proptest! {
 
     #[test]
     fn no_text_makes_the_parser_panic(text in "[\\[\\]{}\\\\,:0-9a-z%é-]{0,40}") {
-        let options = SourceOptions { head: Some(3), ..pattern(&format!("http://{text}")) };
+        let options = SourceOptions { max_rows: Some(3), ..pattern(&format!("http://{text}")) };
         if let Ok(mut source) = headgate_table::source::open::open(&options) {
             source.next_batch().expect("a pattern that was accepted has rows");
         }

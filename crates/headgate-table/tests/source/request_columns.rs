@@ -39,7 +39,7 @@ fn columns_of_requests_besides_the_url_are_refused_unless_named_or_excluded() {
             Ok(()) => panic!("{} is read", options.input),
             Err(error) => files.message(&error),
         };
-        let end = "the columns \"method\", \"body\" say more of a request than its URL: use them with \
+        let end = "the columns \"method\", \"body\" set more of a request than its URL: use them with \
                    method_column='method' and body_column='body', or leave them with url_only=true";
         assert!(error.replace("=method", "='method'").replace("=body", "='body'").ends_with(end), "{error}");
 
@@ -64,7 +64,7 @@ fn a_later_line_with_more_than_its_url_is_a_defect_of_its_row() {
     let text = "{\"url\":\"http://a/\"}\n{\"url\":\"http://b/\",\"headers\":{\"a\":\"b\"}}\n{\"url\":\"http://c/\"}\n";
     let read = rows(&plain(files.write("rows.ndjson", text)));
     assert_eq!(["http://a/", "", "http://c/"].as_slice(), urls(&read));
-    let defect = "it says more of its request than the URL, which no option names (line 2: \"headers\")";
+    let defect = "it sets more of its request than the URL, which no option names (line 2: \"headers\")";
     assert_eq!([None, Some(defect), None].as_slice(), defects(&read));
 }
 

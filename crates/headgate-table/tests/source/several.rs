@@ -108,7 +108,7 @@ fn patterns_match_as_in_a_shell() {
     }
     assert!(
         refusal(&files, &inputs(&files, &["[.txt"]))
-            .starts_with("[.txt: no file has this name, and it is no pattern: ")
+            .starts_with("[.txt: no file has this name, and it is not a pattern: ")
     );
     assert_eq!("*.tsv: no file matches", refusal(&files, &inputs(&files, &["a.txt", "*.tsv"])));
 }
@@ -302,13 +302,13 @@ fn rows_are_those_that_existed_when_the_job_began() {
     let (read, error) = drain(source.as_mut());
     assert_eq!((None, ["http://a/", "http://b/", "http://c/"].as_slice()), (error, urls(&read).as_slice()));
     let note = files.without_directory(&source.note().expect("they have grown").to_string());
-    let expected = "d/b.txt grew while it was read, from 10 to 20 bytes: the rows are those that were there when it was opened; so it is with 1 other file";
+    let expected = "d/b.txt grew while it was read, from 10 to 20 bytes: the rows are those that were there when it was opened; the same holds for 1 other file";
     assert_eq!(expected, note);
 
     let mut source = open(&whole);
     write_as(&files, "d/b.txt", "http://y/\nhttp://x/\n");
     let error = ended(source.as_mut());
-    let expected = "d/b.txt: changed while it was read (first 64 KiB differ), before its first row; restore the file to resume, or start over with fresh=true";
+    let expected = "d/b.txt: changed while it was read (first 64 KiB differ), before its first row; restore the file to resume, or start over with if_exists=overwrite";
     assert_eq!(expected, files.message(&error));
 }
 

@@ -81,7 +81,7 @@ fn all_files_must_have_the_columns_that_are_used() {
     assert_eq!(expected, refusal(&files, &keeping(whole.clone(), &["link"])));
 
     write_as(&files, "d/d.csv", "url,body,id\nhttp://d/,text,4\n");
-    assert!(refusal(&files, &whole).starts_with("d/d.csv: the column \"body\" says more of a request than its URL"));
+    assert!(refusal(&files, &whole).starts_with("d/d.csv: the column \"body\" sets more of a request than its URL"));
     let other = SourceOptions { body_column: Some("none".into()), ..whole.clone() };
     assert!(refusal(&files, &other).starts_with("d/a.csv: there is no column \"none\" for body_column"));
 
@@ -101,7 +101,7 @@ fn all_columns_are_kept_only_if_all_files_have_them() {
     assert_eq!(["1", "2"].map(|id| Some(id.to_owned())).as_slice(), texts(&whole, "id"));
     write_as(&files, "d/c.csv", "url,id,tag\nhttp://c/,3,x\n");
     let expected =
-        "d/c.csv: there is a column \"tag\", which d/a.csv has not: list the columns to keep, without *, in keep";
+        "d/c.csv: there is a column \"tag\", which d/a.csv doesn't have: list the columns to keep, without *, in keep";
     assert_eq!(expected, refusal(&files, &whole));
     write_as(&files, "d/c.csv", "url\nhttp://c/\n");
     assert!(refusal(&files, &whole).starts_with("d/c.csv: there is no column \"id\" to keep"));

@@ -244,7 +244,7 @@ fn head_counts_from_the_first_row_of_the_input_even_after_a_skip() {
     let files = Files::new();
     for options in inputs(&files) {
         for skip in [1000, 1090, 1100, 5000] {
-            let options = SourceOptions { head: Some(1100), ..options.clone() };
+            let options = SourceOptions { max_rows: Some(1100), ..options.clone() };
             let mut source = open(&options);
             source.skip_to(skip).expect("a good input");
             let (rows, _) = drain_from(source.as_mut(), skip);
@@ -262,9 +262,9 @@ fn a_skip_back_to_an_earlier_row_is_refused() {
     peeked.peek().expect("a good input");
     for mut source in [open(&options), peeked] {
         source.skip_to(3).expect("a good input");
-        let error = source.skip_to(2).expect_err("a way back");
+        let error = source.skip_to(2).expect_err("it can't skip backwards");
         assert_eq!(JobErrorKind::Internal, error.kind);
-        assert_eq!("row 2 was asked for where the next one is row 3: an input is read forward only", error.to_string());
+        assert_eq!("row 2 was requested, but the next one is row 3: an input is read forward only", error.to_string());
     }
 }
 

@@ -84,7 +84,7 @@ fn each_format_fills_templates_of_urls_and_bodies_from_its_columns() {
 #[test]
 fn a_null_makes_its_row_invalid_and_the_job_continues() {
     let files = Files::new();
-    let told = "the column \"id\" has no value";
+    let message = "the column \"id\" has no value";
     for (place, options) in [
         ("line 3", files.write("rows.csv", "id,n\n1,1\n,2\n3,3\n")),
         ("line 2", files.write("rows.ndjson", "{\"id\":1}\n{\"id\":null}\n{\"id\":3}\n")),
@@ -93,7 +93,7 @@ fn a_null_makes_its_row_invalid_and_the_job_continues() {
     ] {
         let rows = rows(&with_url(options, "http://h/{id}"));
         assert_eq!(["http://h/1", "", "http://h/3"].as_slice(), urls(&rows));
-        let expected = format!("{told} ({place})");
+        let expected = format!("{message} ({place})");
         assert_eq!([None, Some(&*expected), None].as_slice(), defects(&rows));
     }
 }
@@ -115,19 +115,19 @@ fn a_missing_column_is_refused_with_the_existing_columns() {
         let error = open_error(&with_url(options.clone(), "http://h/{x}"));
         assert_eq!(expected, files.message(&error));
         let column = SourceOptions { if_none_match_column: Some("etag".into()), ..options };
-        let told = files.message(&open_error(&column));
+        let message = files.message(&open_error(&column));
         // Beside it, the file without a column of URLs lacks that.
-        let missing = told.find("there is no column \"etag\" for if_none_match_column");
-        assert!(missing < told.find("; the columns are"), "{told}");
-        assert!(missing.is_some(), "{told}");
+        let missing = message.find("there is no column \"etag\" for if_none_match_column");
+        assert!(missing < message.find("; the columns are"), "{message}");
+        assert!(missing.is_some(), "{message}");
     }
     let pattern = SourceOptions { input: "http://h/[1-2]".into(), ..SourceOptions::default() };
-    let told = open_error(&with_json(pattern.clone(), "[\"{x}\"]")).to_string();
-    assert_eq!("http://h/[1-2]: there is no column \"x\" for json; there are no columns at all", told);
-    let told = open_error(&with_url(pattern.clone(), "http://h/")).to_string();
+    let message = open_error(&with_json(pattern.clone(), "[\"{x}\"]")).to_string();
+    assert_eq!("http://h/[1-2]: there is no column \"x\" for json; there are no columns at all", message);
+    let message = open_error(&with_url(pattern.clone(), "http://h/")).to_string();
     let expected =
         "http://h/[1-2]: the input is a URL already, and url makes URLs of the rows of a file: leave one of them out";
-    assert_eq!(expected, told);
+    assert_eq!(expected, message);
     assert_eq!(["[{}]", "[{}]"].as_slice(), text(&with_json(pattern, "[{}]")));
 }
 
@@ -202,11 +202,11 @@ fn a_number_that_json_cannot_represent_makes_its_row_invalid() {
     let nested = StructArray::from(vec![(field, Arc::new(numbers.clone()) as ArrayRef)]);
     for column in [Arc::new(numbers) as ArrayRef, Arc::new(nested)] {
         let rows = rows(&with_json(parquet(&files, &[("url", urls.clone()), ("n", column)]), "[\"{n}\"]"));
-        let told = |row: u64| {
-            let trouble = "the column \"n\" has a number that JSON can't hold: infinity, or what is not a number";
-            format!("{trouble} (row {row})")
+        let message = |row: u64| {
+            let problem = "the column \"n\" has a number that JSON can't represent: infinity or NaN";
+            format!("{problem} (row {row})")
         };
-        assert_eq!([Some(&*told(0)), None, Some(&*told(2))].as_slice(), defects(&rows));
+        assert_eq!([Some(&*message(0)), None, Some(&*message(2))].as_slice(), defects(&rows));
     }
 }
 
@@ -274,8 +274,8 @@ fn a_uuid_is_text_and_a_json_column_is_json() {
     assert_eq!([&*format!("http://h/{id}"), "http://h/", "http://h/"].as_slice(), urls(&rows));
     let first = format!(r#"["{id}", {{"a": [1.10]}}, "{{\"a\": [1.10]}}"]"#);
     assert_eq!([&*first, r#"[null, null, ""]"#, "none"].as_slice(), text(&options));
-    let told = "the column \"j\" is of the type JSON and has text that is none (row 2)";
-    assert_eq!([None, None, Some(told)].as_slice(), defects(&rows));
+    let message = "the column \"j\" is of the type JSON and has text that is none (row 2)";
+    assert_eq!([None, None, Some(message)].as_slice(), defects(&rows));
 }
 
 #[test]
@@ -317,14 +317,14 @@ fn headers_and_body_columns_of_results_are_not_sent_unless_named() {
         ("error", Arc::new(StringArray::from(vec![None, Some("timeout")]))),
         ("attempts", numbers()),
         ("headers", text(["{\"Set-Cookie\":\"a=b\"}"; 2])),
-        ("body", text(["an answer"; 2])),
+        ("body", text(["a response"; 2])),
         ("etag", text(["\"x\""; 2])),
     ];
-    let of_answer = r#""headers":[{"name":"Set-Cookie","value":"a=b"}],"body":"an answer","etag":"\"x\"""#;
+    let of_response = r#""headers":[{"name":"Set-Cookie","value":"a=b"}],"body":"a response","etag":"\"x\"""#;
     let lines = [
-        format!(r#"{{"row":0,"url":"http://h/","method":"GET","status":200,"error":null,"attempts":0,{of_answer}}}"#),
+        format!(r#"{{"row":0,"url":"http://h/","method":"GET","status":200,"error":null,"attempts":0,{of_response}}}"#),
         format!(
-            r#"{{"row":1,"url":"http://h/","method":"POST","status":null,"error":"timeout","attempts":1,{of_answer}}}"#
+            r#"{{"row":1,"url":"http://h/","method":"POST","status":null,"error":"timeout","attempts":1,{of_response}}}"#
         ),
     ];
     for options in [parquet(&files, &columns), files.write("rows.ndjson", lines.join("\n"))] {

@@ -90,7 +90,7 @@ fn head_reads_only_the_first_rows_and_is_not_the_size_of_the_file() {
     let files = Files::new();
     let text = "http://a/\n".repeat(5000);
     for (head, expected) in [(0, 0), (1, 1), (1024, 1024), (1025, 1025), (9999, 5000)] {
-        let options = SourceOptions { head: Some(head), ..files.write("urls.txt", &text) };
+        let options = SourceOptions { max_rows: Some(head), ..files.write("urls.txt", &text) };
         let mut source = open(&options);
         assert_eq!(if head == 0 { Some(50_000) } else { None }, source.size().bytes, "head {head}");
         let (rows, error) = drain(source.as_mut());

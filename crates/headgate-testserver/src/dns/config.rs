@@ -1,14 +1,14 @@
-//! The configuration of the name server.
+//! The configuration of the DNS server.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// The configuration of a name server.
+/// The configuration of a DNS server.
 #[derive(Debug, Clone)]
 pub struct DnsConfig {
     /// The address to listen on; port 0 stands for a free port.
     pub address: SocketAddr,
-    /// The delay of each answer.
+    /// The delay of each response.
     pub delay: Duration,
     /// The number of addresses, from 127.0.0.1 on, that names are distributed over.
     pub addresses: u8,

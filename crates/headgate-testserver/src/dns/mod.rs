@@ -1,12 +1,12 @@
-//! A name server, over UDP and TCP, for tests of resolvers. The name in a query selects the answer.
+//! A DNS server, over UDP and TCP, for tests of resolvers. The name in a query selects the response.
 //!
-//! The first label of a name, up to its first hyphen, selects the answer, unless [`DnsConfig::always`] does:
+//! The first label of a name, up to its first hyphen, selects the response, unless [`DnsConfig::always`] does:
 //!
-//! | label | answer |
+//! | label | response |
 //! | --- | --- |
 //! | `dead` | none |
 //! | `none` | the name does not exist; a SOA record has the lifetime in seconds: `none-30` |
-//! | `empty` | the name has no address; seconds as above |
+//! | `empty` | the hostname has no address; seconds as above |
 //! | `servfail`, `refused` | this response code |
 //! | `garbage` | malformed bytes after the question |
 //! | `long` | truncated over UDP, complete over TCP |
@@ -18,8 +18,8 @@
 //!
 //! `hickory_proto` encodes and decodes the messages.
 
-mod answer;
 mod config;
+mod response;
 
 use std::collections::HashMap;
 use std::io;
@@ -37,7 +37,7 @@ use tokio::task::spawn_local;
 
 pub use self::config::DnsConfig;
 
-use self::answer::{AnswerMessage, DnsQuestion};
+use self::response::{DnsQuestion, ResponseMessage};
 
 /// The pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -46,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const MAX_COUNTED: usize = 1 << 17;
 const MAX_QUESTION_BYTES: usize = 512;
 
-/// A running name server. Dropping it stops it.
+/// A running DNS server. Dropping it stops it.
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
@@ -121,8 +121,8 @@ impl DnsServer {
         lock(&self.state).questions_by_name.get(name).copied().unwrap_or_default()
     }
 
-    /// Sets the answer to further questions for this name, whatever its label is. The addresses have a lifetime of 0.
-    pub fn answer_with(&self, name: &str, addresses: Vec<IpAddr>) {
+    /// Sets the response to further questions for this name, whatever its label is. The addresses have a lifetime of 0.
+    pub fn respond_with(&self, name: &str, addresses: Vec<IpAddr>) {
         lock(&self.state).addresses.insert(name.into(), addresses);
     }
 
@@ -144,7 +144,7 @@ impl Drop for DnsServer {
 
 impl SharedState {
     /// Returns the message to send and its delay, or `None` to send nothing.
-    fn answer(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
+    fn response(&self, message: &[u8], over_udp: bool) -> Option<(Vec<u8>, Duration)> {
         let question = DnsQuestion::read(message)?;
         let mut state = lock(&self.state);
         state.questions += 1;
@@ -153,11 +153,11 @@ impl SharedState {
         }
         let addresses = state.addresses.get(&question.name).cloned();
         drop(state);
-        let answer = match addresses {
-            Some(addresses) => AnswerMessage::of(&question, &addresses),
-            None => AnswerMessage::new(&question, &self.config, over_udp),
+        let response = match addresses {
+            Some(addresses) => ResponseMessage::of(&question, &addresses),
+            None => ResponseMessage::new(&question, &self.config, over_udp),
         };
-        let AnswerMessage { message, delay } = answer?;
+        let ResponseMessage { message, delay } = response?;
         Some((message, self.config.delay + delay))
     }
 }
@@ -191,15 +191,15 @@ async fn serve(udp: Rc<UdpSocket>, tcp: TcpListener, shared: Rc<SharedState>, mu
 async fn serve_udp(udp: Rc<UdpSocket>, shared: Rc<SharedState>) {
     let mut buffer = [0; MAX_QUESTION_BYTES];
     loop {
-        // An error means that an earlier answer has found a closed port.
+        // An error means that an earlier response has found a closed port.
         let Ok((length, peer)) = udp.recv_from(&mut buffer).await else { continue };
-        let Some((answer, delay)) = shared.answer(&buffer[..length], true) else { continue };
+        let Some((response, delay)) = shared.response(&buffer[..length], true) else { continue };
         let udp = udp.clone();
         spawn_local(async move {
             if !delay.is_zero() {
                 tokio::time::sleep(delay).await;
             }
-            let _ = udp.send_to(&answer, peer).await;
+            let _ = udp.send_to(&response, peer).await;
         });
     }
 }
@@ -222,9 +222,9 @@ async fn serve_connection(mut stream: TcpStream, shared: &SharedState) -> io::Re
         let length = usize::from(stream.read_u16().await?);
         let mut question = vec![0; length];
         stream.read_exact(&mut question).await?;
-        let Some((answer, delay)) = shared.answer(&question, false) else { return Ok(()) };
+        let Some((response, delay)) = shared.response(&question, false) else { return Ok(()) };
         tokio::time::sleep(delay).await;
-        stream.write_u16(answer.len() as u16).await?;
-        stream.write_all(&answer).await?;
+        stream.write_u16(response.len() as u16).await?;
+        stream.write_all(&response).await?;
     }
 }

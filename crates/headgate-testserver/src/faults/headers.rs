@@ -40,8 +40,8 @@ pub(super) const FAULTS: &[Fault] = &[
         steps: &[Send(b"HTTP/9.9 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"), Close],
     },
     Fault {
-        name: "unasked-upgrade",
-        description: "switches protocols unasked",
+        name: "unsolicited-upgrade",
+        description: "switches protocols without a request to do so",
         steps: &[
             Send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\nother bytes"),
             Close,

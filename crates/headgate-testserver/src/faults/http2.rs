@@ -34,7 +34,7 @@ const PARTIAL_RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\nH
 pub(super) const STREAM_FAULTS: &[Fault] = &[
     Fault {
         name: "h2-refused-stream",
-        description: "refuses the stream, which is said to be safe to send again",
+        description: "refuses the stream, which the server says is safe to resend",
         steps: &[ResetStream(REFUSED_STREAM)],
     },
     Fault {
@@ -79,7 +79,7 @@ pub(super) const STREAM_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-reset-enhance-your-calm",
-        description: "the same, because the client asks too much",
+        description: "the same, because the client sends too many requests",
         steps: &[Send(PARTIAL_RESPONSE), Pause, ResetStream(ENHANCE_YOUR_CALM)],
     },
     Fault {
@@ -127,7 +127,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
     },
     Fault {
         name: "h2-goaway-calm",
-        description: "says that the client asks too much, and closes",
+        description: "says that the client sends too many requests, and closes",
         steps: &[Frames(|stream| goaway(stream, ENHANCE_YOUR_CALM)), Close],
     },
     Fault {
@@ -311,7 +311,7 @@ pub(super) const CONNECTION_FAULTS: &[Fault] = &[
         steps: &[Frames(|stream| [frame(UNKNOWN, 0xff, stream, b"???"), response(stream)].concat()), Close],
     },
     Fault {
-        name: "h2-answered-and-reset",
+        name: "h2-succeeded-and-reset",
         description: "responds, and resets the stream without an error, which is allowed",
         steps: &[
             Frames(|stream| [response(stream), frame(RST_STREAM, 0, stream, &NO_ERROR.to_be_bytes())].concat()),

@@ -57,7 +57,9 @@ const HELPERS: &[Helper] = &[
         Some(from_base64(call.argument).into())
     }),
     row("/basic-auth/", "USER/PASSWORD", "401 to a request without these", basic_auth),
-    row("/brotli", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Brotli))),
+    row("/brotli", "", "the JSON of /echo in this content encoding", |call| {
+        Some(encoded_echo(call, ContentEncoding::Brotli))
+    }),
     row("/bytes/", "N", "N bytes of text, drawn from the seed", |call| text(call, ResponseFraming::Length)),
     row("/capacity/", "N", "from now on N requests at once, of a server with a capacity; not counted", resize),
     row("/chunked/", "N", "the text of /bytes/N in chunks", |call| text(call, ResponseFraming::Chunked)),
@@ -73,7 +75,9 @@ const HELPERS: &[Helper] = &[
     row("/cookies/set", "?NAME=VALUE&...", "sets these cookies, and 302 to /cookies", |call| {
         Some(cookies::set(call.received).into())
     }),
-    row("/deflate", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Deflate))),
+    row("/deflate", "", "the JSON of /echo in this content encoding", |call| {
+        Some(encoded_echo(call, ContentEncoding::Deflate))
+    }),
     row("/delay/", "SECONDS", "the default response after so many seconds; fractions are fine", delay),
     row(
         "/drip",
@@ -90,14 +94,16 @@ const HELPERS: &[Helper] = &[
     row("/echo/", "...", "the same", |call| Some(FullResponse::json(&echo(call.received)).into())),
     row(
         "/encoded/",
-        "CODING/N",
+        "ENCODING/N",
         "the text of /bytes/N as gzip, gzip-members (several in a row), deflate, br or zstd",
         encoded,
     ),
     row("/encoding/utf8", "", "text in UTF-8 with letters of many languages", |_| {
         Some(FullResponse::new(200, MANY_LANGUAGES).into())
     }),
-    row("/gzip", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Gzip))),
+    row("/gzip", "", "the JSON of /echo in this content encoding", |call| {
+        Some(encoded_echo(call, ContentEncoding::Gzip))
+    }),
     row("/hash", "", "length and SHA-256 of the request's body, as JSON", |call| {
         Some(FullResponse::json(&hash(&call.received.body)).into())
     }),
@@ -107,7 +113,7 @@ const HELPERS: &[Helper] = &[
     row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
         Some(FullResponse::image(call.text(call.argument)?).into())
     }),
-    row("/range/", "N", "the text of /bytes/N, or the part of it that Range asks for", |call| {
+    row("/range/", "N", "the text of /bytes/N, or the part of it that Range requests", |call| {
         Some(parts::range(call, call.number()?))
     }),
     row(
@@ -142,7 +148,9 @@ const HELPERS: &[Helper] = &[
         "POST: the last of the `messages`, repeated by an assistant, with `usage` in words",
         |call| Some(chat::completion(&call.received.body).into()),
     ),
-    row("/zstd", "", "the JSON of /echo in this coding", |call| Some(encoded_echo(call, ContentEncoding::Zstd))),
+    row("/zstd", "", "the JSON of /echo in this content encoding", |call| {
+        Some(encoded_echo(call, ContentEncoding::Zstd))
+    }),
 ];
 
 /// Further lines shown at `/`.

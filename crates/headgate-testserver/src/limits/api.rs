@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_after_its_response_is_counted_as_repeated() {
+    fn a_request_after_its_response_is_counted_as_retried() {
         let now = Instant::now();
         let api = Arc::new(ApiLimits::new(ApiConfig::default()));
         let admit = || api.admit(&received("a", "/", None), 0.0, now).expect("no limit");

@@ -9,7 +9,7 @@ const LAST_RESPONSE: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 13\r\nConnection: close\r\n\r\nHello, World!";
 
 #[test]
-fn a_connection_stays_open_until_the_client_asks_to_close_it() {
+fn a_connection_stays_open_until_the_client_requests_to_close_it() {
     let server = start();
     let mut client = Client::connect(&server);
     for path in ["/1", "/hello", "/a/b?c=d"] {

@@ -75,7 +75,7 @@ const CLOSED: &[(&str, &[u8])] = &[
     ("long-status", b"HTTP/1.1 20000 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
     ("bad-version", b"HTTP/9.9 200 OK\r\nContent-Length: 13\r\n\r\nHello, World!"),
     (
-        "unasked-upgrade",
+        "unsolicited-upgrade",
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\nother bytes",
     ),
     ("folded-header", b"HTTP/1.1 200 OK\r\nX-Folded: first\r\n second\r\nContent-Length: 13\r\n\r\nHello, World!"),
@@ -195,7 +195,7 @@ fn every_listed_fault_is_served_and_ends_when_its_client_disconnects() {
             client
         })
         .collect();
-    wait_until("every fault is asked for", || server.statistics().faults.len() == expected.len());
+    wait_until("every fault is requested", || server.statistics().faults.len() == expected.len());
     let counted = server.statistics().faults;
     assert_eq!(expected, counted.keys().copied().collect());
     assert!(counted.values().all(|count| *count == 1), "{counted:?}");

@@ -10,7 +10,7 @@ use crate::client::{Client, start};
 fn the_index_lists_helpers_and_faults() {
     let server = start();
     let response = Client::connect(&server).get("/");
-    for path in ["/stats", "/echo", "/encoded/CODING/N", "/fault/refuse", "/fault/zstd-bomb"] {
+    for path in ["/stats", "/echo", "/encoded/ENCODING/N", "/fault/refuse", "/fault/zstd-bomb"] {
         assert_eq!(1, response.text().lines().filter(|line| line.starts_with(&format!("{path} "))).count(), "{path}");
     }
 }
@@ -120,7 +120,7 @@ fn chunked_body(client: &mut Client) -> Vec<u8> {
 #[test]
 fn encoded_bodies_decode_to_the_bytes() {
     type Decode = fn(&[u8]) -> Vec<u8>;
-    let codings: [(&str, &str, Decode); 5] = [
+    let encodings: [(&str, &str, Decode); 5] = [
         ("gzip", "gzip", |body| read(flate2::read::GzDecoder::new(body))),
         ("gzip-members", "gzip", |body| read(flate2::read::MultiGzDecoder::new(body))),
         ("deflate", "deflate", |body| read(flate2::read::ZlibDecoder::new(body))),
@@ -129,7 +129,7 @@ fn encoded_bodies_decode_to_the_bytes() {
     ];
     let server = start();
     let mut client = Client::connect(&server);
-    for (name, token, decode) in codings {
+    for (name, token, decode) in encodings {
         for bytes in [0, 1, 100_000] {
             let expected = client.get(&format!("/bytes/{bytes}")).body;
             let response = client.get(&format!("/encoded/{name}/{bytes}"));

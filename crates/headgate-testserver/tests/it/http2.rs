@@ -151,7 +151,7 @@ const FAULTS: &[(&str, &[&str], Then)] = &[
     ("h2-window-overflow", &["HEADERS 1 ", "DATA 1 Hello, World!|"], Closes),
     ("h2-bad-settings", &[r"SETTINGS 0 \x00\x04\x80\x00\x00\x00", "HEADERS 1 ", "DATA 1 Hello, World!|"], Closes),
     ("h2-unknown-frame", &["UNKNOWN 1 ???", "HEADERS 1 ", "DATA 1 Hello, World!|"], Closes),
-    ("h2-answered-and-reset", &["HEADERS 1 ", "DATA 1 Hello, World!|", r"RST_STREAM 1 \x00\x00\x00\x00"], Closes),
+    ("h2-succeeded-and-reset", &["HEADERS 1 ", "DATA 1 Hello, World!|", r"RST_STREAM 1 \x00\x00\x00\x00"], Closes),
 ];
 
 /// Faults with a test of their own below.

@@ -24,7 +24,7 @@ fn stopping_ends_every_connection_and_frees_the_port() {
 }
 
 fn refusal(server: &Server) -> io::ErrorKind {
-    TcpStream::connect(server.address()).expect_err("nobody listens").kind()
+    TcpStream::connect(server.address()).expect_err("the port is closed").kind()
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_dropped_server_stops_listening() {
     let server = start();
     let address = server.address();
     drop(server);
-    assert_eq!(io::ErrorKind::ConnectionRefused, TcpStream::connect(address).expect_err("nobody listens").kind());
+    assert_eq!(io::ErrorKind::ConnectionRefused, TcpStream::connect(address).expect_err("the port is closed").kind());
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn an_api_fails_the_first_attempt_of_a_key_and_counts_attempts_after_its_respons
         client.response().head[9..12].to_owned()
     };
     assert_eq!(["500", "200", "200"], [request("/1", "a"), request("/2", "a"), request("/1", "a")]);
-    let expected = BTreeMap::from([("api_failed_first", 1), ("api_repeated_after_answer", 1)]);
+    let expected = BTreeMap::from([("api_failed_first", 1), ("api_retried_after_response", 1)]);
     assert_eq!(expected, server.statistics().limits);
 }
 

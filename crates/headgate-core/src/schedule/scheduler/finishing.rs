@@ -85,7 +85,7 @@ impl Scheduler {
             host.retry_budget.useful_retry();
         }
         self.note_evidence(known, evidence, attempt, now);
-        let retry = if self.is_paused_beyond_deadline(known, retry, attempt) { RetryDecision::No } else { retry };
+        let retry = if self.is_paused_beyond_total_timeout(known, retry, attempt) { RetryDecision::No } else { retry };
         if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
             let host = self.hosts.at(known);
             host.in_flight = host.in_flight.saturating_sub(1);
@@ -94,12 +94,17 @@ impl Scheduler {
         retry
     }
 
-    /// Returns whether a row can't be retried before its deadline, since its host has requested a longer pause.
-    fn is_paused_beyond_deadline(&mut self, index: HostIndex, retry: RetryDecision, attempt: &FinishedAttempt) -> bool {
+    /// Returns whether a row can't be retried before its total timeout, since its host has requested a longer pause.
+    fn is_paused_beyond_total_timeout(
+        &mut self,
+        index: HostIndex,
+        retry: RetryDecision,
+        attempt: &FinishedAttempt,
+    ) -> bool {
         let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
         let until =
             breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, RetryDecision::At(_)));
-        until.zip(self.rules.retrying.deadline).is_some_and(|(until, deadline)| until >= attempt.first + deadline)
+        until.zip(self.rules.retrying.total_timeout).is_some_and(|(until, timeout)| until >= attempt.first + timeout)
     }
 
     /// Ends an attempt in flight that shows nothing, or whose headers were reported before.

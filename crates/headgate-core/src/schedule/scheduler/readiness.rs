@@ -90,7 +90,7 @@ impl Scheduler {
             return None;
         }
         if self.look_ahead.is_full() && !self.look_ahead.can_defer() {
-            return Some(ThrottledBy::LookAhead);
+            return Some(ThrottledBy::HeadOfLine);
         }
         ThrottledBy::ALL.into_iter().max_by_key(|by| self.waiting[*by as usize])
     }
@@ -102,7 +102,7 @@ impl Scheduler {
         let report = |host: &HostQueue| host.figures(now, |awake| self.real(awake));
         let is_paused = |host: &&HostQueue| host.breaker.as_ref().is_some_and(|breaker| breaker.is_paused(now));
         SchedulerFigures {
-            lost: self.throttled.lost(now),
+            throttled: self.throttled.time(now),
             now: self.throttled.now(),
             host: throttled.max_by_key(|host| host.waiting() + host.deferred).map(report),
             waiting: self.look_ahead.rows() as u64 + self.deferred,

@@ -135,7 +135,7 @@ mod tests {
             let hosts: Vec<_> = (0..50).map(|_| scene.start().expect("nothing is limited").1).collect();
             scene.pass(Duration::from_secs(6), is_stopped);
             for host in hosts {
-                scene.finish(host, began, silent(ErrorKind::Closed), None);
+                scene.finish(host, began, silent(ErrorKind::ConnectionClosed), None);
             }
             assert_eq!(expected, scene.start().is_some(), "stopped: {is_stopped}");
         }

@@ -5,7 +5,7 @@ mod simulation;
 
 use super::*;
 use crate::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
-use crate::limits::{HostConcurrency, LimitBy, NetworkDownAfter, PerHost, Rate};
+use crate::limits::{HostBy, HostConcurrency, NetworkDownAfter, PerHost, Rate};
 use crate::redirect_chain::{Earlier, RedirectChain};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 use crate::schedule::rows_to_cancel::RowsToCancel;
@@ -33,7 +33,7 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
         before: row.before(),
         first: row.first_began().unwrap_or(started),
         started,
-        may_repeat: true,
+        is_idempotent: true,
         was_acted_on: false,
         requested_pause: None,
         responded_at: None,
@@ -333,12 +333,12 @@ fn a_row_that_is_cancelled_fails_wherever_it_waits() {
 #[test]
 fn hostnames_with_one_address_share_its_limit_if_hosts_are_addresses() {
     let concurrency_per_host = PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() };
-    let limits = Limits { concurrency_per_host, limit_by: LimitBy::Address, ..Limits::default() };
+    let limits = Limits { concurrency_per_host, host_by: HostBy::Address, ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     for (ordinal, host) in [(0, "a"), (1, "b"), (2, "192.0.2.1"), (3, "none"), (4, "a")] {
         driver.offer(ordinal, host);
     }
-    assert_eq!(vec![2], driver.ordinals(), "nothing is known of the others");
+    assert_eq!(vec![2], driver.ordinals(), "nothing is known of the other rows");
     let names: Vec<_> =
         std::iter::from_fn(|| driver.scheduler.next_hostname_to_resolve()).map(|(name, _)| name).collect();
     assert_eq!(["a", "b", "none"].map(Box::<str>::from).to_vec(), names);
@@ -382,14 +382,14 @@ fn a_full_table_of_hosts_is_swept_without_other_events() {
 #[test]
 fn a_host_that_refuses_everything_is_probed_although_its_rows_are_not_retried() {
     let mut driver = Driver::new(rules());
-    let post = FinishedAttempt { may_repeat: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
+    let post = FinishedAttempt { is_idempotent: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
     for _ in 0..30 {
         let retry = driver.scheduler.finish_attempt(None, || Some("a".into()), &post, not_retried, driver.now);
-        assert_eq!(RetryDecision::NotRepeatable, retry);
+        assert_eq!(RetryDecision::NotIdempotent, retry);
     }
     assert!(driver.scheduler.is_needed());
     (30..60).for_each(|ordinal| driver.offer(ordinal, "a"));
-    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "it is left alone for a while");
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "the host gets no request for a while");
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn with_one_attempt_for_each_row_there_are_no_probes() {
 #[test]
 fn a_host_that_failed_once_and_gets_no_more_requests_is_forgotten() {
     let mut driver = Driver::new(rules());
-    let post = FinishedAttempt { may_repeat: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
+    let post = FinishedAttempt { is_idempotent: false, ..attempt(&Row::new(0, ""), driver.now, end(503)) };
     driver.scheduler.finish_attempt(None, || Some("a".into()), &post, not_retried, driver.now);
     assert!(driver.scheduler.is_needed());
     driver.now += Duration::from_secs(10);
@@ -444,7 +444,7 @@ fn rows_start_in_their_order_again_when_their_host_keeps_responding() {
 
 #[test]
 fn a_hostname_is_looked_up_although_its_first_row_was_cancelled() {
-    let limits = Limits { rate: per_second(Some(5)), limit_by: LimitBy::Address, ..Limits::default() };
+    let limits = Limits { rate: per_second(Some(5)), host_by: HostBy::Address, ..Limits::default() };
     let mut driver = Driver::new(Rules { limits, ..rules() });
     driver.offer(0, "a");
     driver.offer(1, "b");
@@ -456,10 +456,10 @@ fn a_hostname_is_looked_up_although_its_first_row_was_cancelled() {
 }
 
 #[test]
-fn a_row_whose_deadline_passes_while_it_waits_reports_where_it_waited() {
+fn a_row_whose_total_timeout_passes_while_it_waits_reports_where_it_waited() {
     let limits =
         Limits { rate_per_host: PerHost { named: Vec::new(), each: per_second(Some(1)) }, ..Limits::default() };
-    let retrying = Retrying { deadline: Some(ms(500)), ..Retrying::default() };
+    let retrying = Retrying { total_timeout: Some(ms(500)), ..Retrying::default() };
     let mut driver = Driver::new(Rules { limits, retrying, ..rules() });
     driver.offer(0, "b");
     assert_eq!(vec![0], driver.ordinals());
@@ -469,13 +469,13 @@ fn a_row_whose_deadline_passes_while_it_waits_reports_where_it_waited() {
     driver.scheduler.offer(row, Some("b"), driver.now);
     driver.now += ms(1_100);
     let Decision::Fail(row, failure) = driver.scheduler.next(driver.now) else { panic!("it is too late") };
-    let message = "timeout: the deadline of the row passed while it waited for where it was redirected to";
+    let message = "total_timeout: the total timeout passed while the row waited for the host of its redirect";
     assert_eq!((1, message), (row.ordinal, &*failure.to_string()));
 }
 
 #[test]
-fn a_row_that_could_not_be_retried_before_its_deadline_ends_with_the_response_that_it_has() {
-    let retrying = Retrying { deadline: Some(ms(10_000)), ..Retrying::default() };
+fn a_row_that_could_not_be_retried_before_its_total_timeout_ends_with_the_response_that_it_has() {
+    let retrying = Retrying { total_timeout: Some(ms(10_000)), ..Retrying::default() };
     let mut driver = Driver::new(Rules { retrying, ..rules() });
     (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
     let mut started = driver.started();
@@ -500,7 +500,7 @@ fn headers_are_evidence_about_their_host_while_the_body_continues() {
     let second = driver.started();
     assert_eq!(1, second.len(), "two are, one of them that whose body goes on");
     driver.scheduler.release(host.expect("a host"), driver.now);
-    assert_eq!(1, driver.started().len(), "its place is free when its body has ended");
+    assert_eq!(1, driver.started().len(), "its lane is free when its body has ended");
 }
 
 #[test]

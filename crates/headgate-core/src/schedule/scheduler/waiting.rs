@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{HostIndex, Scheduler};
 use crate::error::{ErrorKind, Failure};
-use crate::limits::LimitBy;
+use crate::limits::HostBy;
 use crate::message::OptionName;
 use crate::row::{Before, Row};
 use crate::schedule::host_queue::{HostQueue, WaitingRow};
@@ -28,7 +28,7 @@ impl Scheduler {
             self.hostless.push_back(row);
             return;
         };
-        if self.rules.limits.limit_by != LimitBy::Address {
+        if self.rules.limits.host_by != HostBy::Address {
             self.admit(row, name, is_new, now);
         } else if let Some(key) = self.addresses.key(name).map(Box::<str>::from) {
             self.admit(row, &key, is_new, now);
@@ -274,7 +274,7 @@ impl Scheduler {
         let is_any = !rows.is_empty();
         self.failing.extend(rows.into_iter().map(|row| {
             let why = match row.chain() {
-                Some(_) => "cancelled while it waited for where it was redirected to",
+                Some(_) => "cancelled while it waited for the host of its redirect",
                 None => "it was cancelled before it was sent",
             };
             (row, Failure::new(ErrorKind::Cancelled, why))
@@ -283,11 +283,11 @@ impl Scheduler {
     }
 }
 
-fn host_down(asked_for_a_pause: bool) -> Failure {
-    if asked_for_a_pause {
-        Failure::new(ErrorKind::HostDown, "the host asked for too long a pause").with_option(OptionName::MaxRetryAfterS)
+fn host_down(requested_pause: bool) -> Failure {
+    if requested_pause {
+        Failure::new(ErrorKind::HostDown, "the host requested too long a pause").with_option(OptionName::MaxRetryAfter)
     } else {
         Failure::new(ErrorKind::HostDown, "the host has sent no response for too long")
-            .with_option(OptionName::HostDownAfterS)
+            .with_option(OptionName::HostDownAfter)
     }
 }

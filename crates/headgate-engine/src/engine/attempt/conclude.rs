@@ -1,4 +1,4 @@
-//! What follows an exchange that took more than one read: the request is sent again, the row is requeued or redirected, or its
+//! What follows an exchange that took more than one read: the request is resent, the row is requeued or redirected, or its
 //! outcome is recorded.
 
 use std::mem;
@@ -12,7 +12,7 @@ use headgate_core::response::Response;
 use headgate_core::row::{Outcome, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_core::selected::SelectedValues;
-use headgate_http::client::{Answered, LaneState, Pending};
+use headgate_http::client::{LaneState, Pending, ReceivedResponse};
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::{NoReply, Reply};
 
@@ -35,7 +35,7 @@ impl Attempt<'_> {
             self.share.note_response(&site.route, Instant::now());
         }
         if self.try_resend(&finished, is_http2, sending, state) {
-            self.share.stats().figures.sent_again += 1;
+            self.share.stats().figures.resent += 1;
             sending.may_start = !self.share.shared.scheduler.counts_sends();
             // A server may have required HTTP/1.1 in place of HTTP/2.
             if sending.site.as_ref().is_some_and(|site| site.route.is_http2()) {
@@ -44,7 +44,7 @@ impl Attempt<'_> {
             return Box::pin(self.connect(sending, state)).await;
         }
         match finished {
-            Ok(answered) => self.conclude(answered, sending, state).await,
+            Ok(received) => self.conclude(received, sending, state).await,
             Err(none) => {
                 let failure = none.failure_on(sending.on_new_connection && !is_http2);
                 Err(NoResponse { failure, tried: Some(Tried { remote_addr }) })
@@ -55,18 +55,18 @@ impl Attempt<'_> {
     /// Returns whether the request is sent once more, as a part of this attempt.
     fn try_resend(
         &self,
-        finished: &Result<Answered, NoReply>,
+        finished: &Result<ReceivedResponse, NoReply>,
         is_http2: bool,
         sending: &Sending,
         state: &mut LaneState,
     ) -> bool {
         let failure = match finished {
-            Ok(Answered { open: Some(_), .. }) => None,
-            Ok(Answered { reply, .. }) => reply.failure.as_ref(),
+            Ok(ReceivedResponse { open: Some(_), .. }) => None,
+            Ok(ReceivedResponse { reply, .. }) => reply.failure.as_ref(),
             Err(none) => Some(&none.failure),
         };
         // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
-        if failure.is_some_and(|failure| failure.kind == ErrorKind::Closed)
+        if failure.is_some_and(|failure| failure.kind == ErrorKind::ConnectionClosed)
             && self.is_idempotent()
             && state.try_resend_after_stall(self.started, Instant::now())
         {
@@ -80,11 +80,11 @@ impl Attempt<'_> {
     /// Does what follows from a response.
     async fn conclude(
         self,
-        answered: Answered,
+        received: ReceivedResponse,
         sending: &mut Sending,
         state: &mut LaneState,
     ) -> Result<Next, NoResponse> {
-        let Answered { mut reply, remote_addr, is_outside, open } = answered;
+        let ReceivedResponse { mut reply, remote_addr, is_outside, open } = received;
         if let Some(Err(error)) = reply.saved {
             self.stop_saving(error);
             return Ok(Next::Done(Batch::HasRoom));
@@ -125,9 +125,10 @@ impl Attempt<'_> {
         }
         let row = self.share.lanes.take(self.lane);
         let failure = reply.failure.take();
-        let answer = self.answer(&row, span, reply, failure.is_some(), selected.as_deref());
+        let response = self.response_of(&row, span, reply, failure.is_some(), selected.as_deref());
         let outcome = self.share.outcome(row, Some(span));
-        let outcome = Outcome { remote_addr: Some(remote_addr), response: Some(answer), selected, failure, ..outcome };
+        let outcome =
+            Outcome { remote_addr: Some(remote_addr), response: Some(response), selected, failure, ..outcome };
         Ok(Next::Done(self.share.record(outcome).await))
     }
 
@@ -211,7 +212,7 @@ impl Attempt<'_> {
     }
 
     /// Returns what of the response arrived, as an outcome has it.
-    pub(super) fn answer(
+    pub(super) fn response_of(
         &self,
         row: &Row,
         span: Span,
@@ -237,7 +238,7 @@ impl Attempt<'_> {
             body,
             body_encoding: reply.body_encoding,
             body_truncated: reply.truncated,
-            body_bytes: reply.body_bytes,
+            received_bytes: reply.received_bytes,
             // A row that fails has no file: a later attempt may need its name.
             saved: reply.saved.filter(|_| !failed).and_then(|saved| saved.ok()?.keep()),
         }

@@ -250,7 +250,7 @@ impl<'a> Attempt<'a> {
     async fn connect(self, sending: &mut Sending, state: &mut LaneState) -> Result<Next, NoResponse> {
         if let Some(site) = &sending.site {
             let opened = self.share.client.open(site, &self.share.shared.limits, state).await;
-            self.share.count_wait(Wait::Dns, state.take_waited_for_names());
+            self.share.count_wait(Wait::Dns, state.take_waited_for_dns());
             self.share.count_wait(Wait::Stream, state.take_waited_for_stream());
             let connected = state.take_connected();
             self.share.count_wait(Wait::Connection, connected.time);

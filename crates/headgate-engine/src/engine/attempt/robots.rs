@@ -11,7 +11,7 @@ use headgate_core::message::OptionName;
 use headgate_core::origin::Origin;
 use headgate_core::row::{Row, RowExtra};
 use headgate_core::target;
-use headgate_http::client::{Answered, AttemptLimits, LaneState};
+use headgate_http::client::{AttemptLimits, LaneState, ReceivedResponse};
 use headgate_http::redirect::Redirects;
 use headgate_http::reply::{NoReply, Reply, ResponseLimits};
 use headgate_http::request::Preparer;
@@ -45,7 +45,8 @@ impl Attempt<'_> {
         self.share.client.scratch.decoder.run_in_pool(decided).await
     }
 
-    /// As [`Attempt::objection`], for a row that was redirected: requesting the rules is no part of its time.
+    /// Returns the objection as [`Attempt::objection`] does, for a redirected row. The request for the rules is no part of its
+    /// time.
     pub(super) async fn objection_after_redirect(self, state: &mut LaneState) -> Option<Failure> {
         self.share.shared.robots.as_ref()?;
         let (due, begun) = (state.deadline.due(), Instant::now());
@@ -75,7 +76,7 @@ impl Attempt<'_> {
         let Retrying { retries, delay, .. } = self.share.shared.scheduler.lock().rules().retrying;
         let mut left = retries.min(MAX_RETRIES);
         let rules = loop {
-            state.deadline.set(by, OptionName::TimeoutS);
+            state.deadline.set(by, OptionName::Timeout);
             let rules = self.request_robots(&mut row, (table, preparer), &limits, state).await?;
             let retry_at = Instant::now() + delay;
             if left == 0 || matches!(rules, RobotsFile::Rules { .. }) || retry_at >= by {
@@ -103,10 +104,10 @@ impl Attempt<'_> {
         let from_outside = self.is_from_outside();
         loop {
             state.from_outside = from_outside || row.chain().is_some_and(|chain| chain.from_outside);
-            let answered = self.exchange_robots(row, preparer, limits, state).await;
+            let received = self.exchange_robots(row, preparer, limits, state).await;
             state.from_outside = from_outside;
-            let (reply, is_outside) = match answered {
-                Ok(answered) => (answered.reply, answered.is_outside),
+            let (reply, is_outside) = match received {
+                Ok(received) => (received.reply, received.is_outside),
                 Err(failure) if failure.kind == ErrorKind::BlockedByNetworkPolicy && row.chain().is_none() => {
                     return Err(failure);
                 }
@@ -142,7 +143,7 @@ impl Attempt<'_> {
         preparer: &RefCell<Preparer>,
         limits: &AttemptLimits,
         state: &mut LaneState,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<ReceivedResponse, Failure> {
         let client = &self.share.client;
         let context = client.exchange_context(limits, &self.share.read_reservation);
         let mut sent = 0;
@@ -158,7 +159,7 @@ impl Attempt<'_> {
             let finished = client.request(&site, &wire, limits, &context, state).await?;
             sent += 1;
             match finished {
-                Ok(answered) => return Ok(answered),
+                Ok(received) => return Ok(received),
                 Err(NoReply { failure, unsent, silent }) if sent == MAX_SENT || !(unsent || silent) => {
                     return Err(failure);
                 }
@@ -170,7 +171,7 @@ impl Attempt<'_> {
 
 fn limits_of_robots(limits: &AttemptLimits) -> AttemptLimits {
     let response = ResponseLimits {
-        max_body_bytes: MAX_ROBOTS_BYTES,
+        max_body_size: MAX_ROBOTS_BYTES,
         truncate_body: true,
         no_body: false,
         raw: false,

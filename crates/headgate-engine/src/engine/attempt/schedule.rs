@@ -15,7 +15,7 @@ use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
 
 impl Attempt<'_> {
-    /// Sets the time limits of the attempt.
+    /// Sets the timeouts of the attempt.
     pub(super) fn set_deadline(&self, state: &mut LaneState) {
         // A stall before it is none of its own.
         self.share.client.stalls.observe(self.started);
@@ -32,17 +32,17 @@ impl Attempt<'_> {
     /// waits for the row, whatever else it waits for.
     fn time(&self) -> (Duration, OptionName, Option<Instant>) {
         let (scheduler, started) = (&self.share.shared.scheduler, self.started);
-        let deadline = scheduler.deadline();
+        let total_timeout = scheduler.total_timeout();
         self.row(|row| {
             let earlier = row.chain().and_then(|chain| chain.earlier);
             let own = row.own().and_then(|own| own.timeout);
             let timeout = own
                 .unwrap_or(self.share.shared.limits.timeout)
                 .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
-            let Some(deadline) = deadline else { return (timeout, OptionName::TimeoutS, None) };
+            let Some(total_timeout) = total_timeout else { return (timeout, OptionName::Timeout, None) };
             let first = row.first_began().unwrap_or(started);
             if row.reply_to().is_some() {
-                return (timeout, OptionName::TimeoutS, Some(first + deadline));
+                return (timeout, OptionName::Timeout, Some(first + total_timeout));
             }
             let passed = if first == started {
                 Duration::ZERO
@@ -50,9 +50,9 @@ impl Attempt<'_> {
                 let scheduler = scheduler.lock();
                 scheduler.awake(started).saturating_duration_since(scheduler.awake(first))
             };
-            match deadline.saturating_sub(passed) {
-                left if left < timeout => (left, OptionName::DeadlineS, None),
-                _ => (timeout, OptionName::TimeoutS, None),
+            match total_timeout.saturating_sub(passed) {
+                left if left < timeout => (left, OptionName::TotalTimeout, None),
+                _ => (timeout, OptionName::Timeout, None),
             }
         })
     }
@@ -131,7 +131,7 @@ impl Attempt<'_> {
             before: row.before(),
             first: row.first_began().unwrap_or(started),
             started,
-            may_repeat: share.may_repeat(row),
+            is_idempotent: share.is_idempotent(row),
             was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
             requested_pause: pause,
             responded_at: is_silent.then(|| share.preparer.borrow_mut().responded_at(row)).flatten(),
@@ -151,8 +151,8 @@ impl Attempt<'_> {
         });
         match retry {
             RetryDecision::No => RowNow::InLane,
-            RetryDecision::NotRepeatable => {
-                share.stats().figures.retries.unrepeatable += 1;
+            RetryDecision::NotIdempotent => {
+                share.stats().figures.retries.not_retried += 1;
                 RowNow::InLane
             }
             RetryDecision::At(_) => {

@@ -44,7 +44,8 @@ impl Attempt<'_> {
         Ok(Some((selected, bytes)))
     }
 
-    /// As [`Attempt::select`], from a reply, waiting for memory. A missing value is the failure of a reply that has no other.
+    /// Selects from a reply as [`Attempt::select`] does, and waits for memory. A missing value is the failure of a reply that has
+    /// no other failure.
     pub(super) async fn select_from(&self, reply: &mut Reply, state: &mut LaneState) -> Option<Box<SelectedValues>> {
         let selection = self.selection()?;
         let before = memory_of(reply).bytes();
@@ -100,7 +101,7 @@ impl Attempt<'_> {
         taken
     }
 
-    /// Applies the cost that the headers of a response tell, where the body is handed out while it arrives.
+    /// Applies the cost that the headers of a response contain, where the body is handed out while it arrives.
     pub(super) fn apply_head(&self, headers: HeadersRef<'_>) {
         let Some(selection) = self.selection() else { return };
         let selected = selection.select_from(headers, Err("it is not kept"), 0, &mut |_| true);
@@ -118,8 +119,8 @@ impl Attempt<'_> {
 
     /// Applies what was selected from a response with this status.
     pub(super) fn apply(&self, selection: &dyn SelectValues, status: u16, selected: &mut SelectedValues, now: Instant) {
-        if self.share.is_failure(status) {
-            // An error page need not have the values.
+        if self.share.is_failure(status) || !(200..300).contains(&status) {
+            // An error page, such as that of a 404, need not have the values.
             selected.failure = None;
         }
         if let Some(cost) = selection.cost(selected) {
@@ -131,7 +132,7 @@ impl Attempt<'_> {
 /// Returns the body to select from, or why there is none.
 fn body_of(reply: &Reply) -> Result<&[u8], &'static str> {
     match &reply.body {
-        _ if reply.failure.is_some() || reply.truncated => Err("the body is not whole"),
+        _ if reply.failure.is_some() || reply.truncated => Err("the body is not complete"),
         _ if reply.body_encoding.is_some() => Err("the body could not be decoded"),
         None => Err(NO_BODY),
         Some(body) => Ok(&body.bytes[..]),

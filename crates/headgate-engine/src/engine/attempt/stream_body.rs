@@ -57,7 +57,7 @@ impl Attempt<'_> {
         let (row, stream) = self.row(|row| (row.clone(), row.stream().cloned()));
         let stream = stream.expect("only a row with a stream leaves its body open");
         let _end = EndOnDrop(&stream);
-        let response = self.answer(&row, span, reply, false, None);
+        let response = self.response_of(&row, span, reply, false, None);
         let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
         let outcome = share.outcome(row, Some(span));
         let outcome = Outcome { remote_addr: Some(remote_addr), response: Some(response), ..outcome };
@@ -80,7 +80,7 @@ impl Attempt<'_> {
             body: None,
             body_encoding: None,
             body_truncated: false,
-            body_bytes: stream.received(),
+            received_bytes: stream.received(),
             saved: None,
         };
         let outcome = share.outcome_ref(&row, Some(span));
@@ -175,7 +175,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Waits until the caller has room for another piece.
+    /// Waits until the caller has capacity for another piece.
     async fn wait_for_room(&self, stream: &BodyStream) -> Result<(), Unwanted> {
         let room = self.share.waiting(Wait::Sink, stream.wait_for_space()).await;
         room.then_some(()).ok_or(Unwanted)

@@ -75,10 +75,10 @@ impl Attempt<'_> {
             body: response.body.filter(|_| !share.shared.omits_bodies),
             body_encoding: None,
             body_truncated: false,
-            body_bytes: response.body.map_or(0, <[u8]>::len) as u64,
+            received_bytes: response.body.map_or(0, <[u8]>::len) as u64,
             saved: None,
         };
-        let omitted = if share.shared.omits_bodies { response.body_bytes } else { 0 };
+        let omitted = if share.shared.omits_bodies { response.received_bytes } else { 0 };
         let memory_bytes = (bytes + selected_bytes.unwrap_or(0)) as u64 - omitted;
         if row.reply_to().is_some() {
             let mut memory = share.shared.limits.response.memory.reservation();

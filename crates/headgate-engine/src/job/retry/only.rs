@@ -1,34 +1,39 @@
-//! Selects failed rows by cause: `timeout`, `status:503`, `status:5xx`. `timeout` includes `connect_timeout`.
+//! Selects rows by their outcome: `timeout`, `status:503`, `503`, `5xx`. `timeout` includes every timeout.
 
 use std::str::FromStr;
 
 use headgate_core::error::ErrorKind;
 use headgate_core::failed_by::status_of;
+use headgate_core::status_set::StatusSet;
 
-/// A kind of failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The error kind, or the statuses, of rows to retry.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Only {
     Error(ErrorKind),
-    Status(u16),
-    /// `status:5xx`.
-    StatusClass(u16),
+    /// A code or a class, which rows that succeeded may have, too.
+    Statuses(StatusSet),
 }
 
 impl Only {
-    /// Returns whether a failure with this cause matches one of `only`. If `only` is empty, every failure matches except an
+    /// Returns whether a row with this outcome matches one of `only`. If `only` is empty, every failed row matches except an
     /// invalid request, which would fail again.
-    pub(super) fn any(only: &[Self], kind: &str) -> bool {
-        only.is_empty() && kind != ErrorKind::InvalidRequest.name() || only.iter().any(|only| only.matches(kind))
+    pub(super) fn any(only: &[Self], outcome: &str) -> bool {
+        only.is_empty() && outcome != ErrorKind::InvalidRequest.name() || only.iter().any(|only| only.matches(outcome))
     }
 
-    fn matches(self, kind: &str) -> bool {
-        let status = || status_of(kind).and_then(|status| status.parse::<u16>().ok());
+    /// Returns whether rows that succeeded may match one of `only`, if rows with a status in `fail_on` fail.
+    pub(super) fn may_match_succeeded(only: &[Self], fail_on: &StatusSet) -> bool {
+        only.iter().any(|only| matches!(only, Self::Statuses(statuses) if statuses.exceeds(fail_on)))
+    }
+
+    fn matches(&self, outcome: &str) -> bool {
         match self {
             // A user who retries timeouts means these, too.
-            Self::Error(ErrorKind::Timeout) if kind == ErrorKind::ConnectTimeout.name() => true,
-            Self::Error(error) => error.name() == kind,
-            Self::Status(wanted) => status() == Some(wanted),
-            Self::StatusClass(class) => status().is_some_and(|status| status / 100 == class),
+            Self::Error(ErrorKind::Timeout) => outcome == "timeout" || outcome.ends_with("_timeout"),
+            Self::Error(error) => error.name() == outcome,
+            Self::Statuses(statuses) => status_of(outcome)
+                .and_then(|status| status.parse().ok())
+                .is_some_and(|status| statuses.contains(status)),
         }
     }
 }
@@ -38,22 +43,17 @@ impl FromStr for Only {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("names an empty kind: write kinds such as timeout,status:503".into());
+            return Err("names an empty kind: write kinds and statuses such as timeout,503".into());
         }
-        let error = ErrorKind::ALL.iter().find(|kind| kind.name() == text).map(|kind| Self::Error(*kind));
-        error.or_else(|| status(status_of(text)?)).ok_or_else(|| {
+        if let Some(kind) = ErrorKind::of_name(text) {
+            return Ok(Self::Error(kind));
+        }
+        let mut statuses = StatusSet::default();
+        statuses.set(status_of(text).unwrap_or(text), true).ok_or_else(|| {
             let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| kind.name()).collect();
-            let kinds = kinds.join(", ");
-            format!("names '{text}', which is none of {kinds}, status:503, status:5xx")
-        })
-    }
-}
-
-fn status(text: &str) -> Option<Only> {
-    match text.as_bytes() {
-        [class @ b'1'..=b'5', b'x', b'x'] => Some(Only::StatusClass(u16::from(class - b'0'))),
-        [b'1'..=b'9', _, _] => text.parse().ok().map(Only::Status),
-        _ => None,
+            format!("names '{text}', which is neither a status such as 503 or 5xx nor one of {}", kinds.join(", "))
+        })?;
+        Ok(Self::Statuses(statuses))
     }
 }
 
@@ -61,28 +61,46 @@ fn status(text: &str) -> Option<Only> {
 mod tests {
     use super::*;
 
+    fn only(text: &str) -> Only {
+        text.parse().expect("a kind or a status")
+    }
+
     #[test]
     fn kinds_and_statuses_are_distinguished() {
-        let timeout: Only = "timeout".parse().expect("a kind");
-        let unavailable: Only = "status:503".parse().expect("a status");
-        let class: Only = "status:5xx".parse().expect("a class of statuses");
-        assert_eq!([true, false, false], [timeout, unavailable, class].map(|only| only.matches("timeout")));
-        assert_eq!([false, true, true], [timeout, unavailable, class].map(|only| only.matches("status:503")));
-        assert_eq!([false, false, true], [timeout, unavailable, class].map(|only| only.matches("status:500")));
-        assert_eq!([true, false, false], [timeout, unavailable, class].map(|only| only.matches("connect_timeout")));
-        let connect_timeout: Only = "connect_timeout".parse().expect("a kind");
-        assert_eq!([true, false], ["connect_timeout", "timeout"].map(|kind| connect_timeout.matches(kind)));
+        let filters = ["timeout", "status:503", "503", "5xx", "connect_timeout"].map(only);
+        for (expected, outcome) in [
+            ([true, false, false, false, false], "timeout"),
+            ([true, false, false, false, true], "connect_timeout"),
+            ([true, false, false, false, false], "total_timeout"),
+            ([false, true, true, true, false], "status:503"),
+            ([false, false, false, true, false], "status:500"),
+            ([false; 5], "status:404"),
+            ([false; 5], "connect"),
+        ] {
+            assert_eq!(expected, filters.each_ref().map(|only| only.matches(outcome)), "{outcome}");
+        }
         assert!(Only::any(&[], "anything"));
         assert!(!Only::any(&[], "invalid_request"));
-        assert!(Only::any(&[Only::Error(ErrorKind::InvalidRequest)], "invalid_request"));
-        assert!(!Only::any(&[timeout], "connect"));
+        assert!(Only::any(&[only("invalid_request")], "invalid_request"));
+        assert!(!Only::any(&[only("timeout")], "connect"));
+    }
+
+    #[test]
+    fn only_statuses_that_do_not_fail_may_match_succeeded_rows() {
+        let fail_on: StatusSet = "429,5xx".parse().expect("statuses");
+        for (expected, text) in [(false, "timeout"), (false, "503"), (false, "5xx"), (true, "404"), (true, "4xx")] {
+            assert_eq!(expected, Only::may_match_succeeded(&[only(text)], &fail_on), "{text}");
+        }
+        assert!(!Only::may_match_succeeded(&[], &fail_on));
     }
 
     #[test]
     fn an_unknown_kind_of_failure_is_refused_with_the_known_ones() {
-        for text in ["timeouts", "503", "status:", "status:50", "status:5xxx", "status:xxx"] {
+        for text in ["timeouts", "none", "status:", "status:50", "status:5xxx", "status:xxx"] {
             let error = text.parse::<Only>().expect_err(text);
-            assert!(error.starts_with(&format!("names '{text}', which is none of invalid_request, ")), "{error}");
+            let start =
+                format!("names '{text}', which is neither a status such as 503 or 5xx nor one of invalid_request, ");
+            assert!(error.starts_with(&start), "{error}");
         }
         assert!("".parse::<Only>().expect_err("empty").starts_with("names an empty kind"));
     }

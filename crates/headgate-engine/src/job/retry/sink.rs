@@ -8,10 +8,12 @@ use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
 use headgate_table::columns::builder::OutcomeBatch;
+use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::read_part;
 use headgate_table::sink::{Ending, Sink};
 
 use super::rounds::{RoundOutcomes, Rounds};
+use crate::job::commit::PartRecord;
 use crate::job::done_rows::DoneRows;
 use crate::job::records::{attempts_of, rows, select};
 use crate::job::writer::{CommitChange, JobWriter};
@@ -24,6 +26,8 @@ pub(super) struct RetrySink {
     done_rows: DoneRows,
     schema: SchemaRef,
     rounds: Arc<Rounds>,
+    /// Whether rows that succeeded are retried as well: until a round is complete, any part may have some of its rows.
+    includes_succeeded: bool,
     /// The earliest time at which parts may be replaced before all of their rows have an outcome.
     not_before: Instant,
     /// A write failed, and nothing may be committed any more.
@@ -31,8 +35,14 @@ pub(super) struct RetrySink {
 }
 
 impl RetrySink {
-    pub(super) fn new(writer: JobWriter, done_rows: DoneRows, schema: SchemaRef, rounds: Arc<Rounds>) -> Self {
-        Self { writer, done_rows, schema, rounds, not_before: Instant::now(), failed: false }
+    pub(super) fn new(
+        writer: JobWriter,
+        done_rows: DoneRows,
+        schema: SchemaRef,
+        rounds: Arc<Rounds>,
+        includes_succeeded: bool,
+    ) -> Self {
+        Self { writer, done_rows, schema, rounds, includes_succeeded, not_before: Instant::now(), failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -55,18 +65,20 @@ impl RetrySink {
         let began = Instant::now();
         let storage = self.writer.directory.storage().clone();
         for part in &parts {
+            let kind = part.kind();
             // The checksum is checked, because damaged rows must not be written into a part with a new checksum.
             for batch in read_part(storage.as_ref(), &storage.path().join(&part.name), part.crc32, &self.schema)? {
                 let batch = batch?;
-                self.writer.subtract_failed(&batch);
+                self.writer.subtract(kind, &batch);
                 let is_kept: BooleanArray =
                     rows(&batch)?.iter().map(|row| Some(!retried.contains(*row as u64))).collect();
-                self.writer.keep_failed(&select(&batch, &is_kept)?)?;
+                self.writer.keep(kind, &select(&batch, &is_kept)?)?;
             }
         }
         self.writer.commit(&self.done_rows, &CommitChange { removes: parts, ..CommitChange::default() })?;
-        self.rounds
-            .set_replaced(self.writer.last_commit().adds.iter().filter(|part| part.is_failed()).cloned().collect());
+        let adds = self.writer.last_commit().adds.iter();
+        let is_of_round = |part: &&PartRecord| self.includes_succeeded || part.kind() == PartKind::Failed;
+        self.rounds.set_replaced(adds.filter(is_of_round).cloned().collect());
         self.not_before = Instant::now() + PAUSE_FACTOR * began.elapsed();
         Ok(())
     }

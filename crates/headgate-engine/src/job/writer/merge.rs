@@ -96,7 +96,7 @@ impl JobWriter {
             Err(error) => {
                 self.discard_uncommitted();
                 let (shown, cause) = (path.display(), cause(&error));
-                let refused = message!("can't merge {shown} with others: ");
+                let refused = message!("can't merge {shown} with other part files: ");
                 Err(JobError::output(match error.downcast::<JobError>() {
                     // This message includes the advice.
                     Ok(damaged) => message!(refused, damaged.message),

@@ -68,7 +68,7 @@ proptest! {
 
 #[test]
 fn a_queue_without_deferred_rows_has_ended_with_its_input() {
-    let start = |_| panic!("nobody asked");
+    let start = |_| panic!("no row was requested");
     let (sender, receiver) = row_queue(Some(Deferring { start: Box::new(start), window: 1 }));
     assert!(sender.send(vec![Row::new(0, "")]));
     sender.finish();
@@ -99,5 +99,5 @@ fn a_failing_rereading_ends_the_queue() {
     receiver.defer(&[0]);
     receiver.reread(0);
     assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
-    assert!(!sender.send(vec![Row::new(1, "")]), "nor does anybody want more");
+    assert!(!sender.send(vec![Row::new(1, "")]), "the workers want no more rows");
 }

@@ -44,93 +44,96 @@ fn each_bottleneck_is_named_with_the_option_to_change() {
         Stretch { output_is_pipe: true, input_is_pipe: true, workers: 2, ..stretch(10, Some((Wait::Sink, 5)), 19.9) };
     for (kind, text, stretch) in [
         (
-            BoundKind::Concurrency,
-            "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
+            BottleneckKind::Concurrency,
+            "bottleneck: concurrency. 1,000 requests in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
             stretch(1000, None, 1.0),
         ),
         (
-            BoundKind::Machine,
-            "bound by this machine: workers 98 % busy; raise threads (1 of 2 cores in use)",
+            BottleneckKind::Machine,
+            "bottleneck: this machine. Its workers are 98 % busy; raise threads (1 of 2 cores in use)",
             stretch(1000, None, 9.8),
         ),
         (
-            BoundKind::Machine,
-            "bound by this machine: its cores are 99 % busy, headgate's workers 40 % of the time",
+            BottleneckKind::Machine,
+            "bottleneck: this machine. Its cores are 99 % busy, headgate's workers 40 % of the time",
             Stretch { cores_busy: Some(0.99), ..stretch(1000, None, 4.0) },
         ),
         (
-            BoundKind::Concurrency,
-            "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
+            BottleneckKind::Concurrency,
+            "bottleneck: concurrency. 1,000 requests in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
             Stretch { cores_busy: Some(1.0), ..stretch(1000, None, 0.5) },
         ),
         (
-            BoundKind::Connecting,
-            "bound by connecting: 63 % of requests needed a new connection, workers 98 % busy; max_idle_connections \
-             bounds how many are kept",
+            BottleneckKind::Connecting,
+            "bottleneck: connecting. 63 % of requests needed a new connection, and workers are 98 % busy; \
+             raise max_idle_connections if hosts recur",
             Stretch { connections: 4202, ..stretch(1000, None, 9.8) },
         ),
         (
-            BoundKind::Connecting,
-            "bound by connecting: 63 % of requests needed a new connection, which takes 40 % of their time; raise \
+            BottleneckKind::Connecting,
+            "bottleneck: connecting. 63 % of requests needed a new connection, which takes 40 % of their time; raise \
              concurrency",
             Stretch { connections: 4202, ..stretch(1000, Some((Wait::Connection, 4)), 1.0) },
         ),
         (
-            BoundKind::Input,
-            "bound by the input: its 40 rows are all in flight at once",
+            BottleneckKind::Input,
+            "bottleneck: input. Its 40 rows are all in flight at once",
             Stretch { rows_known: Some(40), ..stretch(40, None, 0.5) },
         ),
         (
-            BoundKind::Input,
-            "bound by the input: it has one row",
+            BottleneckKind::Input,
+            "bottleneck: input. It has one row",
             Stretch { rows_known: Some(1), ..stretch(40, None, 0.5) },
         ),
         (
-            BoundKind::Input,
-            "bound by the input: it supplied rows for only 10 of the 256 requests allowed in flight",
+            BottleneckKind::Input,
+            "bottleneck: input. It supplied rows for only 10 of the 256 requests that may be in flight",
             Stretch { concurrency: 256, ..stretch(10, None, 1.0) },
         ),
         (
-            BoundKind::Input,
-            "bound by the input: 80 % of the time there was no row to start",
+            BottleneckKind::Input,
+            "bottleneck: input. No row was ready 80 % of the time",
             stretch(10, Some((Wait::Input, 8)), 1.0),
         ),
         (
-            BoundKind::Window,
-            "bound by row 1,234 (slow.example): until it ends, no more than the window of 4,000,000 rows is read; \
-             raise window or lower timeout_s",
+            BottleneckKind::ReadAhead,
+            "bottleneck: row 1,234 (slow.example). Until it finishes, at most 4,000,000 rows are read ahead; \
+             raise read_ahead or lower timeout",
             Stretch { window: blocking_row(1234, Some("slow.example")), ..stretch(10, Some((Wait::Input, 8)), 1.0) },
         ),
         (
-            BoundKind::Window,
-            "bound by row 1,234: until it is done, no more than the window of 4,000,000 rows is read; \
-             raise window",
+            BottleneckKind::ReadAhead,
+            "bottleneck: row 1,234. Until it is written, at most 4,000,000 rows are read ahead; raise read_ahead",
             Stretch { window: blocking_row(1234, None), concurrency: 256, ..stretch(10, None, 1.0) },
         ),
         (
-            BoundKind::Window,
-            "bound by the window: 50 % of the time 4,000,000 rows waited for the oldest; \
-             raise window or lower timeout_s",
+            BottleneckKind::ReadAhead,
+            "bottleneck: read-ahead. 50 % of the time 4,000,000 rows waited for the oldest unfinished one; \
+             raise read_ahead or lower timeout",
             Stretch {
                 window: WindowStretch { rows: 4_000_000, full: Duration::from_secs(5), blocking_row: None },
                 ..stretch(10, Some((Wait::Input, 8)), 1.0)
             },
         ),
         (
-            BoundKind::Concurrency,
-            "bound by concurrency: 1,000 in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
+            BottleneckKind::Concurrency,
+            "bottleneck: concurrency. 1,000 requests in flight at a mean of 1.50 s allow 667 requests/s; raise concurrency",
             Stretch { window: blocking_row(1234, Some("slow.example")), ..stretch(1000, None, 1.0) },
         ),
         (
-            BoundKind::Output,
-            "bound by the disk: results wait to be written 50 % of the time",
+            BottleneckKind::Output,
+            "bottleneck: disk. Results wait 50 % of the time to be written",
             stretch(10, Some((Wait::Sink, 5)), 1.0),
         ),
-        (BoundKind::Output, "bound by the reader of the output: results wait to be written 50 % of the time", piped),
-        (BoundKind::Nothing, "nothing yet: no request has been sent", Stretch::default()),
+        (
+            BottleneckKind::Output,
+            "bottleneck: reader of the output. Results wait 50 % of the time to be written",
+            piped,
+        ),
+        (BottleneckKind::Nothing, "bottleneck: nothing yet. No request has been sent", Stretch::default()),
     ] {
-        let bound_by = bound_by(&stretch);
-        assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));
+        let bottleneck = bottleneck_of(&stretch);
+        assert_eq!((kind, text.to_owned()), (bottleneck.kind, bottleneck.text.to_string()));
     }
 }
 
@@ -139,34 +142,34 @@ fn the_reason_why_requests_in_flight_wait_is_named() {
     for (wait, kind, text) in [
         (
             Wait::Memory,
-            BoundKind::Memory,
-            "bound by memory for responses: requests wait for it 40 % of the time; allow more (max_memory_bytes)",
+            BottleneckKind::Memory,
+            "bottleneck: memory. Requests wait 40 % of the time for memory for responses; raise max_memory",
         ),
         (
             Wait::Decoder,
-            BoundKind::Decoding,
-            "bound by decoding: large bodies wait 40 % of the time for one of 2 cores to decode them",
+            BottleneckKind::Decoding,
+            "bottleneck: decoding. Large bodies wait 40 % of the time for one of 2 cores to decode them",
         ),
         (
             Wait::Dns,
-            BoundKind::Dns,
-            "bound by name look-ups: requests wait for them 40 % of the time; \
-             ask a name server that answers sooner (dns)",
+            BottleneckKind::Dns,
+            "bottleneck: DNS. Requests wait 40 % of the time for look-ups; \
+             choose a faster DNS server with dns_server",
         ),
         (
             Wait::Stream,
-            BoundKind::Streams,
-            "bound by HTTP/2 streams: requests wait for a connection with room 40 % of the time; \
+            BottleneckKind::Streams,
+            "bottleneck: HTTP/2 streams. Requests wait 40 % of the time for a free stream; \
              raise http2_streams if servers allow more, or lower concurrency",
         ),
         (
             Wait::Files,
-            BoundKind::Files,
-            "bound by files to be sent: requests wait 40 % of the time for them to be read",
+            BottleneckKind::Files,
+            "bottleneck: files. Requests wait 40 % of the time until the files that they send are read",
         ),
     ] {
-        let bound_by = bound_by(&stretch(10, Some((wait, 4)), 1.0));
-        assert_eq!((kind, text.to_owned()), (bound_by.kind, bound_by.text.to_string()));
+        let bottleneck = bottleneck_of(&stretch(10, Some((wait, 4)), 1.0));
+        assert_eq!((kind, text.to_owned()), (bottleneck.kind, bottleneck.text.to_string()));
     }
 }
 

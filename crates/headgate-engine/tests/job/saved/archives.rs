@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use headgate_core::options::SaveFormat;
+use headgate_core::options::{IfExists, SaveFormat};
 
 use super::{files, saving, sha256, tmp};
 use crate::harness::{server, url};
@@ -27,8 +27,8 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let urls = (0..40).map(|row| url(server.address(), &format!("/bytes/{}", sizes[row % 4])));
     let mut rig = saving("d.e/{row}.{ext}", urls);
     rig.options.source.save_format = SaveFormat::Tar;
-    rig.options.sink.part_bytes = 1_000_000;
-    rig.options.sink.commit_every = Some(std::time::Duration::ZERO);
+    rig.options.sink.part_size = 1_000_000;
+    rig.options.sink.commit_interval = Some(std::time::Duration::ZERO);
     let rows = rig.rows();
     assert_eq!(Vec::<PathBuf>::new(), tmp(&rig));
     let archives = files(&rig.path("out"));
@@ -52,8 +52,8 @@ fn archives_have_a_body_and_a_description_for_each_row() {
     let of_rows = rows.iter().map(|row| (row.path.clone().unwrap(), row.sha256.clone().unwrap()));
     assert_eq!(of_rows.collect::<BTreeMap<_, _>>(), bodies);
     // A job that starts over begins with the first archive again.
-    rig.options.sink.fresh = true;
-    rig.options.sink.part_bytes = 1 << 30;
+    rig.options.sink.if_exists = IfExists::Overwrite;
+    rig.options.sink.part_size = 1 << 30;
     rig.rows();
     assert_eq!(vec!["00000.tar"], files(&rig.path("out")).keys().collect::<Vec<_>>());
 }
@@ -63,7 +63,7 @@ fn one_of_several_rows_with_the_same_key_is_in_the_archives() {
     let server = server();
     let mut rig = saving("{sha256}.{ext}", (0..20).map(|_| url(server.address(), "/bytes/100")));
     rig.options.source.save_format = SaveFormat::Tar;
-    rig.options.sink.part_bytes = 1;
+    rig.options.sink.part_size = 1;
     let rows = rig.rows();
     let saved: Vec<_> = rows.iter().filter(|row| row.path.is_some()).collect();
     assert_eq!(1, saved.len());

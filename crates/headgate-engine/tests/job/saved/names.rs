@@ -12,7 +12,7 @@ use crate::scripted::{Scripted, response};
 
 #[test]
 fn a_template_that_leads_out_of_the_directory_is_refused() {
-    for (template, trouble) in [
+    for (template, problem) in [
         ("/etc/{row}", "leave out the / at the beginning"),
         ("../{row}", "leave out . and .."),
         ("a/../{row}", "leave out . and .."),
@@ -26,7 +26,7 @@ fn a_template_that_leads_out_of_the_directory_is_refused() {
         let rig = saving(template, ["http://127.0.0.1:1/"]);
         let error = Run::job(&rig.options).expect_err(template);
         assert_eq!(JobErrorKind::Usage, error.kind, "{error}");
-        assert!(error.to_string().starts_with("save_to=") && error.to_string().contains(trouble), "{error}");
+        assert!(error.to_string().starts_with("save_to=") && error.to_string().contains(problem), "{error}");
         assert!(!rig.path("out").exists());
     }
 }
@@ -50,7 +50,7 @@ fn a_template_that_makes_names_of_results_is_refused() {
 
 #[test]
 fn a_row_whose_file_has_the_name_of_a_result_fails() {
-    let server = Scripted::answering(response("a body"));
+    let server = Scripted::responding(response("a body"));
     let rows = [("a.parquet", "/a"), ("b", "/b.json"), ("c", "/c.gz")];
     let rows = rows.map(|(id, path)| serde_json::json!({"url": server.url(path), "id": id}));
     let would_be = "at the top of the output directory, its file would be taken for results";
@@ -65,16 +65,16 @@ fn a_row_whose_file_has_the_name_of_a_result_fails() {
         let rig = saving_rows(template, &rows);
         let rows = rig.rows();
         check(&rig, &rows);
-        let told =
+        let shown =
             |row: &ResultRow| (row.kind().map(str::to_owned), row.detail().to_owned(), row.attempts, row.path.clone());
-        assert_eq!(expected.to_vec(), rows.iter().map(told).collect::<Vec<_>>());
+        assert_eq!(expected.to_vec(), rows.iter().map(shown).collect::<Vec<_>>());
         assert!(rows.iter().all(|row| row.kind().is_none() || row.message() == would_be));
     }
 }
 
 #[test]
 fn archives_have_members_of_any_name() {
-    let server = Scripted::answering(response("a body"));
+    let server = Scripted::responding(response("a body"));
     let mut rig = saving("{row}.parquet", [server.url("/")]);
     rig.options.source.save_format = SaveFormat::Tar;
     assert_eq!(Some("00000.tar/0.parquet"), rig.row().path.as_deref());
@@ -86,7 +86,7 @@ fn one_of_several_rows_with_the_same_name_is_saved_and_the_others_fail() {
     for (template, rows_of_one, commit_every) in [("same.{ext}", 40, 10), ("same.{ext}", 40, 0), ("X/{sha256}", 40, 0)]
     {
         let mut rig = saving(template, (0..rows_of_one).map(|_| url(server.address(), "/bytes/100")));
-        rig.options.sink.commit_every = Some(std::time::Duration::from_secs(commit_every));
+        rig.options.sink.commit_interval = Some(std::time::Duration::from_secs(commit_every));
         let rows = rig.rows();
         assert_eq!(1, check(&rig, &rows).len());
         let (saved, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.path.is_some());

@@ -14,7 +14,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 
 use super::{check, saving};
-use crate::harness::{PATIENCE, Rig, eventually};
+use crate::harness::{MAX_WAIT, Rig, eventually};
 use crate::scripted::{Scripted, read_head, response};
 
 /// More bytes than a pipe holds.
@@ -52,13 +52,13 @@ fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
         // The first time, the file of the body is a pipe without a reader, so the thread that writes it blocks.
         let pipe = Arc::<OnceLock<PathBuf>>::default();
         let body = "x".repeat(BYTES);
-        let (its, answer) = (pipe.clone(), response(&body));
+        let (its, reply) = (pipe.clone(), response(&body));
         let server = Scripted::start(move |mut stream, number| {
             while read_head(&mut stream).is_some() {
                 if number == 0 {
                     mkfifo(its.get().unwrap(), Mode::S_IRWXU).unwrap();
                 }
-                let _ = stream.write_all(answer.as_bytes());
+                let _ = stream.write_all(reply.as_bytes());
             }
         });
         let rig = saving("{row}.txt", [server.url("/")]);
@@ -69,7 +69,7 @@ fn a_resumed_job_meets_no_writing_thread_of_the_run_before() {
         let mut written = File::open(pipe.get().unwrap()).unwrap();
         written.read_exact(&mut [0]).unwrap();
         run.abort();
-        assert!(run.wait(PATIENCE), "the waiting caller is not blocked");
+        assert!(run.wait(MAX_WAIT), "the waiting caller is not blocked");
         let Err(refused) = start(&rig, engine.as_ref()) else { panic!("it still writes") };
         assert!(refused.contains("is writing to"), "{refused}");
 

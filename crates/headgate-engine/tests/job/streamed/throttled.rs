@@ -28,11 +28,11 @@ fn one_for_each_host() -> RunOptions {
 fn a_refusal_by_a_proxy_releases_the_concurrency_of_its_host() {
     let proxy = Scripted::start(|mut stream, number| {
         if read_head(&mut stream).is_some() {
-            let answer = match number {
+            let reply = match number {
                 0 => "HTTP/1.1 407 No\r\nContent-Length: 2\r\n\r\nno".to_owned(),
                 _ => response("good"),
             };
-            let _ = stream.write_all(answer.as_bytes());
+            let _ = stream.write_all(reply.as_bytes());
         }
     });
     let request = RequestOptions { proxies: vec![proxy.url("").into()], ..RequestOptions::default() };
@@ -80,7 +80,7 @@ fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends()
     assert_eq!(503, stream.status());
     let other = Stream::submit(&run, scripted.url("/"));
     // A later request to another host succeeds.
-    let elsewhere = Scripted::answering(response("elsewhere"));
+    let elsewhere = Scripted::responding(response("elsewhere"));
     let name = format!("http://localhost:{}/", elsewhere.address.port());
     assert_eq!(b"elsewhere".to_vec(), Stream::submit(&run, name).whole());
     assert_eq!(2, scripted.connections());
@@ -90,12 +90,12 @@ fn a_final_response_counts_for_the_concurrency_of_its_host_until_its_body_ends()
 
 #[test]
 fn the_cost_in_response_headers_corrects_the_estimate() {
-    let answer = SelectionOptions {
-        select: vec!["spent:int64=header:x-spent".into()],
-        cost_from: Some("spent".into()),
+    let reply = SelectionOptions {
+        extract: vec!["spent:int64=header:x-spent".into()],
+        cost_from_response: Some("spent".into()),
         ..SelectionOptions::default()
     };
-    let selection = Selection::new(&answer).unwrap().map(Arc::new);
+    let selection = Selection::new(&reply).unwrap().map(Arc::new);
     let columns = ResultColumns { selection, ..ResultColumns::default() };
     // Each request is estimated at the cost of a day, and costs nothing.
     let body = Some(vec![b'x'; 86_400]);

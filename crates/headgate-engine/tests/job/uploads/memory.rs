@@ -22,8 +22,7 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
                 let _ = stays.lock().unwrap().recv();
             })
         };
-        let options =
-            EngineOptions { threads: Some(2), max_memory_bytes: Some(BUDGET_BYTES), ..EngineOptions::default() };
+        let options = EngineOptions { threads: Some(2), max_memory: Some(BUDGET_BYTES), ..EngineOptions::default() };
         let engine = Engine::start(&options).expect("an engine");
         let budget = engine.memory();
         let mut uploads = Uploads::new();
@@ -43,8 +42,8 @@ fn uploads_to_a_server_that_reads_nothing_are_bounded_in_memory_which_is_release
         });
         run.abort();
         drop(release);
-        assert!(run.wait(PATIENCE));
-        eventually("all is given back", || budget.used() == 0);
+        assert!(run.wait(MAX_WAIT));
+        eventually("all memory is released", || budget.used() == 0);
     }
 }
 
@@ -57,8 +56,7 @@ fn files_are_sent_even_if_no_memory_is_free() {
     let mut uploads = Uploads::new();
     for (name, _server, at, request) in servers(uploads.directory.path()) {
         uploads.request = request;
-        let options =
-            EngineOptions { threads: Some(1), max_memory_bytes: Some(BUDGET_BYTES), ..EngineOptions::default() };
+        let options = EngineOptions { threads: Some(1), max_memory: Some(BUDGET_BYTES), ..EngineOptions::default() };
         let engine = Engine::start(&options).expect("an engine");
         let mut all = engine.memory().reservation();
         assert!(all.try_grow_within(BUDGET_BYTES - FREE_BYTES));
@@ -91,7 +89,7 @@ fn the_idle_timeout_bounds_the_wait_for_a_server_that_reads_nothing_of_a_file() 
         let large = uploads.piece("large");
         uploads.add(server.url("/"), "PUT", [large]);
         let ended = &uploads.ended()[0];
-        let expected = (Some("timeout"), "the server took nothing of the request for too long");
+        let expected = (Some("timeout"), "the server accepted no bytes of the request for too long");
         assert_eq!(expected, (ended.error.as_deref(), &*ended.message));
     }
 }

@@ -28,7 +28,7 @@ pub struct ResolverConfig {
     pub search: Vec<Box<str>>,
     /// A name with at least this many dots is tried unchanged first.
     pub ndots: usize,
-    /// How long the last query waits for its answer.
+    /// How long the last query waits for its response.
     pub timeout: Duration,
     /// How often a query is sent to each server.
     pub attempts: usize,
@@ -83,7 +83,7 @@ impl ResolverConfig {
     }
 }
 
-/// Returns the socket address of a name server. An IPv6 address may have an interface, by number or name: `fe80::1%2`;
+/// Returns the socket address of a DNS server. An IPv6 address may have an interface, by number or name: `fe80::1%2`;
 /// `None` if there is no such interface.
 fn server_address(address: &ScopedIp) -> Option<SocketAddr> {
     Some(match address {
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_a_name_server_on_this_machine() {
+    fn the_default_is_a_dns_server_on_this_machine() {
         assert_eq!(ResolverConfig::default(), ResolverConfig::parse(b""));
         assert_eq!(ResolverConfig::default(), ResolverConfig::parse(b"nameserver\nsearch\noptions\nnameserver x%y\n"));
     }

@@ -1,4 +1,4 @@
-//! The hosts file (hosts(5)): hostnames that need no name server.
+//! The hosts file (hosts(5)): hostnames that need no DNS server.
 
 use std::collections::HashMap;
 use std::fs::File;

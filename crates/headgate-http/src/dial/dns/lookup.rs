@@ -1,4 +1,4 @@
-//! One lookup of a hostname: its search domains, both address families, and the lifetime of the answer.
+//! One lookup of a hostname: its search domains, both address families, and the lifetime of the result.
 
 use std::net::IpAddr;
 use std::pin::pin;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use headgate_core::reason::Reason;
 use tokio::time::timeout;
 
-use crate::dial::dns::answer::{LookupResult, NO_ADDRESS, NO_SUCH_NAME};
 use crate::dial::dns::config::ResolverConfig;
+use crate::dial::dns::lookup_result::{LookupResult, NO_ADDRESS, NO_SUCH_NAME};
 use crate::dial::dns::message::{AddressFamily, DnsReply, Question};
 use crate::dial::dns::servers::Servers;
 
-const INVALID_NAME: &str = "not a name that can be looked up";
+const INVALID_NAME: &str = "not a hostname that can be looked up";
 
 /// The bound of addresses kept for one hostname, for each family.
 const MAX_ADDRESSES_BY_FAMILY: usize = 8;
@@ -38,7 +38,7 @@ pub(crate) async fn lookup(
         match lookup_candidate(servers, &candidate, prefer).await {
             Ok(CandidateResult::Addresses(result)) => return result,
             Ok(CandidateResult::NoAddress(result)) => first = first.or(Some(result)),
-            // Servers that do not answer now would cost their timeout for each domain.
+            // Servers that do not respond now would cost their timeout for each domain.
             Err(reason) => return LookupResult::no_address(reason, None),
         }
     }
@@ -93,7 +93,7 @@ fn merge(replies: [Option<Result<DnsReply, Reason>>; 2]) -> Result<CandidateResu
     match (failure, no_address) {
         _ if !found.is_empty() => Ok(CandidateResult::Addresses(LookupResult::addresses(found, lifetime))),
         (None, Some(no_address)) => Ok(CandidateResult::NoAddress(no_address)),
-        (failure, _) => Err(failure.unwrap_or_else(|| "no name server has answered".into())),
+        (failure, _) => Err(failure.unwrap_or_else(|| "no DNS server has responded".into())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! DNS queries, and what is taken from replies. `hickory_proto` encodes and decodes the bytes; nothing here does I/O.
 //!
-//! Only addresses, aliases and lifetimes are taken from a reply, and only if it repeats the question. Its last section is not
+//! Only addresses, aliases and lifetimes are taken from a reply, and only if it contains the question. Its last section is not
 //! read: it may contain anything.
 
 use std::io;
@@ -25,7 +25,7 @@ pub(crate) enum AddressFamily {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question(Query);
 
-/// A name server's reply to a question.
+/// A DNS server's reply to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DnsReply {
     Addresses {
@@ -40,7 +40,7 @@ pub(crate) enum DnsReply {
     NoAddress {
         lifetime: Option<Duration>,
     },
-    /// The reply did not fit into a packet: repeat the query over TCP.
+    /// The response did not fit into a packet: retry the query over TCP.
     Truncated,
     /// The server refused or failed with this code, or `None` if the message is malformed.
     Failed(Option<ResponseCode>),
@@ -70,8 +70,8 @@ impl Question {
     pub(crate) fn read(&self, message: &[u8]) -> Option<DnsReply> {
         let mut rest = BinDecoder::new(message);
         let header = Header::read(&mut rest).ok()?;
-        let is_answer = header.metadata.message_type == MessageType::Response;
-        if !is_answer || header.metadata.op_code != OpCode::Query || header.counts.queries != 1 {
+        let is_response = header.metadata.message_type == MessageType::Response;
+        if !is_response || header.metadata.op_code != OpCode::Query || header.counts.queries != 1 {
             return None;
         }
         if Query::read(&mut rest).ok()? != self.0 {

@@ -1,30 +1,30 @@
 //! DNS: the addresses of hostnames, without blocking an event loop.
 //!
-//! A client of the system's name servers (a stub resolver, RFC 1034 section 5.3.1), on a thread of its own. Queries of all
-//! workers go out over a few sockets, and a lookup outlives the worker that started it. With `--dns system`, the system's
+//! A client of the system's DNS servers (a stub resolver, RFC 1034 section 5.3.1), on a thread of its own. Queries of all
+//! workers go out over a few sockets, and a lookup outlives the worker that started it. With `--dns-server system`, the system's
 //! resolver is used instead, on a bounded number of threads.
 //!
-//! - `cache` has the answers, bounded in number and time. There is one pending lookup for a hostname at most.
-//! - `lookup` looks one hostname up: search domains, both families. `servers` sends and repeats one question. `sockets` sends
-//!   and receives packets. `message` takes the answer from a reply that `hickory_proto` decodes.
+//! - `cache` has the results, bounded in number and time. There is one pending lookup for a hostname at most.
+//! - `lookup` looks one hostname up: search domains, both families. `servers` sends and retries one query. `sockets` sends
+//!   and receives packets. `message` takes the result from a reply that `hickory_proto` decodes.
 //! - `files` watches the system's configuration: a change affects all lookups that start at least 5 s later.
 //! - Bounds: cached hostnames ([`cache::MAX_HOSTNAMES`]), lookups (by the lanes, since a lookup without a waiting lane is
-//!   cancelled), lookups without a first answer ([`MAX_AWAITING_FIRST_ANSWER`]), packets for each ([`servers`]), sockets
-//!   ([`sockets::MAX_SOCKETS`] and [`servers::MAX_CONNECTIONS`]), addresses and lifetimes (`lookup`, `answer`).
-//! - Hostnames without an answer do not slow other lookups down: nothing is concluded from them, and after a second they
-//!   release their permit of [`MAX_AWAITING_FIRST_ANSWER`].
+//!   cancelled), lookups without a first response ([`MAX_AWAITING_FIRST_RESPONSE`]), packets for each ([`servers`]), sockets
+//!   ([`sockets::MAX_SOCKETS`] and [`servers::MAX_CONNECTIONS`]), addresses and lifetimes (`lookup`, `lookup_result`).
+//! - Hostnames without a response do not slow other lookups down: nothing is concluded from them, and after a second they
+//!   release their permit of [`MAX_AWAITING_FIRST_RESPONSE`].
 //!
 //! Why not `hickory_resolver`: it took 86 to 114 µs of processor time for a hostname where this takes some 30. It also concludes
-//! that a server has failed if a hostname gets no answer or has addresses of one family only.
+//! that a server has failed if a hostname gets no response or has addresses of one family only.
 //!
 //! What it does not do: NSS modules and mDNS, DNSSEC, encrypted transports.
 
-pub(crate) mod answer;
 pub mod cache;
 pub mod config;
 pub mod files;
 pub mod hosts;
 pub(crate) mod lookup;
+pub(crate) mod lookup_result;
 pub(crate) mod message;
 pub(crate) mod servers;
 pub mod sockets;
@@ -40,18 +40,18 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
-use self::answer::{DnsAnswer, LookupResult, NO_SUCH_NAME};
 use self::cache::Lookup;
 use self::config::ResolverConfig;
 use self::files::{ConfigWatch, Files};
 use self::lookup::lookup;
+use self::lookup_result::{DnsResult, LookupResult, NO_SUCH_NAME};
 use self::message::AddressFamily;
 use self::servers::{FIRST_ANSWER_WAIT, Servers};
 use self::system::SystemResolver;
 
-/// The bound of lookups that wait for their first answer: of a larger burst, the kernel would drop packets. At 50 ms for an
-/// answer it allows 20,000 lookups a second.
-pub(crate) const MAX_AWAITING_FIRST_ANSWER: usize = 1024;
+/// The bound of lookups that wait for their first response: of a larger burst, the kernel would drop packets. At 50 ms for a
+/// response it allows 20,000 lookups a second.
+pub(crate) const MAX_AWAITING_FIRST_RESPONSE: usize = 1024;
 
 /// The thread that runs lookups. Dropping it cancels them.
 #[derive(Debug)]
@@ -68,11 +68,11 @@ enum Backend {
     System(SystemResolver),
 }
 
-/// A client of the configured name servers.
+/// A client of the configured DNS servers.
 #[derive(Debug)]
 struct StubResolver {
     current: Mutex<CurrentConfig>,
-    awaiting_first_answer: Semaphore,
+    awaiting_first_response: Semaphore,
 }
 
 /// The configuration for lookups to come.
@@ -112,8 +112,8 @@ impl DnsClient {
 
     fn start_stub_resolver(config: ResolverConfig, watch: Option<ConfigWatch>) -> Result<Self, String> {
         let current = Mutex::new(CurrentConfig { active: ActiveConfig::new(config), watch });
-        let awaiting_first_answer = Semaphore::new(MAX_AWAITING_FIRST_ANSWER);
-        Self::start_thread(Backend::Servers(Box::new(StubResolver { current, awaiting_first_answer })))
+        let awaiting_first_response = Semaphore::new(MAX_AWAITING_FIRST_RESPONSE);
+        Self::start_thread(Backend::Servers(Box::new(StubResolver { current, awaiting_first_response })))
     }
 
     /// Starts a client of the system's resolver.
@@ -125,7 +125,7 @@ impl DnsClient {
     }
 
     fn start_thread(backend: Backend) -> Result<Self, String> {
-        let failed = |error| format!("names can't be looked up: {error}");
+        let failed = |error| format!("hostnames can't be looked up: {error}");
         let runtime = Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(system::MAX_THREADS)
@@ -143,8 +143,8 @@ impl DnsClient {
         Ok(Self { backend: Arc::new(backend), handle, _running: running })
     }
 
-    /// Returns the answer for a hostname that needs no query, from the hosts file or by RFC 6761.
-    pub fn local_answer(&self, name: &str, now: Instant) -> Option<DnsAnswer> {
+    /// Returns the result for a hostname that needs no query, from the hosts file or by RFC 6761.
+    pub fn local_result(&self, name: &str, now: Instant) -> Option<DnsResult> {
         let Backend::Servers(client) = &*self.backend else { return None };
         if let Some(addresses) = client.poll_config(now).config.hosts.get(name) {
             return Some(Ok(addresses.into()));
@@ -176,13 +176,13 @@ impl Backend {
             Self::Servers(client) => client,
             Self::System(system) => return system.lookup(name).await,
         };
-        let awaiting_first_answer = client.awaiting_first_answer.acquire().await;
+        let awaiting_first_response = client.awaiting_first_response.acquire().await;
         let active = client.poll_config(Instant::now());
         let mut result = pin!(lookup(&active.servers, &active.config, name, active.prefer));
         tokio::select! {
             result = &mut result => result,
             () = sleep(FIRST_ANSWER_WAIT) => {
-                drop(awaiting_first_answer);
+                drop(awaiting_first_response);
                 result.await
             }
         }

@@ -3,7 +3,7 @@
 //! Queries are sent to the servers in turn, `attempts` times each, and the first reply counts. The second query is sent after
 //! [`FIRST_ANSWER_WAIT`]. Each wait is twice the previous one, up to the configured `timeout`, which is the wait for the last
 //! query. If a later server replies first, the next questions begin with it. Nothing else is remembered about servers: a
-//! hostname without an answer says nothing about other hostnames, and so does not slow their lookups down.
+//! hostname without a response says nothing about other hostnames, and so does not slow their lookups down.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,12 +23,12 @@ use crate::dial::dns::config::ResolverConfig;
 use crate::dial::dns::message::{DnsReply, Question};
 use crate::dial::dns::sockets::ServerSockets;
 
-/// The wait after the first query before the second is sent: far longer than a server needs for an answer in its cache.
+/// The wait after the first query before the second is sent: far longer than a server needs for a response in its cache.
 pub(crate) const FIRST_ANSWER_WAIT: Duration = Duration::from_secs(1);
 /// The bound of TCP connections for replies that are too long for a packet.
 pub(crate) const MAX_CONNECTIONS: usize = 8;
 
-/// The name servers, each with its sockets, and how queries are sent to them.
+/// The DNS servers, each with its sockets, and how queries are sent to them.
 #[derive(Debug)]
 pub(crate) struct Servers {
     sockets: Vec<ServerSockets>,
@@ -62,7 +62,7 @@ impl Servers {
         let mut tries: VecDeque<usize> = (0..count * self.attempts).map(|index| (first + index) % count).collect();
         let (sender, mut replies) = mpsc::channel(tries.len().max(1));
         let mut sent = Vec::new();
-        let mut unanswered = 0;
+        let mut pending = 0;
         let mut wait = FIRST_ANSWER_WAIT.min(self.timeout);
         let mut failure = None;
         while let Some(index) = tries.pop_front() {
@@ -73,18 +73,18 @@ impl Servers {
                     continue;
                 }
             }
-            unanswered += 1;
+            pending += 1;
             let until = Instant::now() + if tries.is_empty() { self.timeout } else { wait };
             wait = (wait * 2).min(self.timeout);
             while let Ok(Some((index, reply))) = timeout_at(until, replies.recv()).await {
-                unanswered -= 1;
+                pending -= 1;
                 let reply = match reply {
                     Ok(DnsReply::Truncated) => self.query_over_tcp(index, &question).await,
                     reply => reply,
                 };
                 match reply {
                     Ok(DnsReply::Failed(code)) => {
-                        // A repeated query would fail in the same manner.
+                        // A retried query would fail in the same manner.
                         tries.retain(|other| *other != index);
                         failure = Some(self.with_server(index, code_meaning(code)));
                     }
@@ -96,14 +96,14 @@ impl Servers {
                     }
                     Err(error) => failure = Some(self.with_server(index, query_failure(&error))),
                 }
-                if unanswered == 0 || !tries.is_empty() {
+                if pending == 0 || !tries.is_empty() {
                     break;
                 }
             }
         }
         Err(failure.unwrap_or_else(|| {
             let servers: Vec<String> = self.sockets.iter().map(|sockets| sockets.address().to_string()).collect();
-            Reason::new("no answer from the name server").with(servers.join(", "))
+            Reason::new("no response from the DNS server").with(servers.join(", "))
         }))
     }
 
@@ -117,9 +117,9 @@ impl Servers {
             let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
             bytes.extend(message);
             stream.write_all(&bytes).await?;
-            let mut answer = vec![0; usize::from(stream.read_u16().await?)];
-            stream.read_exact(&mut answer).await?;
-            Ok(match question.read(&answer) {
+            let mut response = vec![0; usize::from(stream.read_u16().await?)];
+            stream.read_exact(&mut response).await?;
+            Ok(match question.read(&response) {
                 None | Some(DnsReply::Truncated) => DnsReply::Failed(None),
                 Some(reply) => reply,
             })
@@ -134,16 +134,16 @@ impl Servers {
 
 /// Returns why a query could not be sent or its reply not be received.
 fn query_failure(error: &io::Error) -> Reason {
-    format!("the name server can't be asked: {}", cause(error)).into()
+    format!("the DNS server can't be queried: {}", cause(error)).into()
 }
 
 /// Returns the meaning of a response code (RFC 1035 section 4.1.1).
 fn code_meaning(code: Option<ResponseCode>) -> Reason {
     match code {
-        None => "the name server's answer makes no sense".into(),
-        Some(ResponseCode::FormErr) => "the name server does not understand the question (FORMERR)".into(),
-        Some(ResponseCode::ServFail) => "the name server failed (SERVFAIL)".into(),
-        Some(ResponseCode::Refused) => "the name server refused to answer (REFUSED)".into(),
-        Some(code) => format!("the name server answered with code {}", u16::from(code)).into(),
+        None => "the DNS server's response is malformed".into(),
+        Some(ResponseCode::FormErr) => "the DNS server rejected the query as malformed (FORMERR)".into(),
+        Some(ResponseCode::ServFail) => "the DNS server failed (SERVFAIL)".into(),
+        Some(ResponseCode::Refused) => "the DNS server refused the query (REFUSED)".into(),
+        Some(code) => format!("the DNS server responded with code {}", u16::from(code)).into(),
     }
 }

@@ -1,4 +1,4 @@
-//! The UDP sockets for one name server: few, however many queries are pending.
+//! The UDP sockets for one DNS server: few, however many queries are pending.
 //!
 //! A reply is matched by its socket, its ID and its question. To forge one, an attacker that can't see our packets has to
 //! guess the socket's port and the ID (RFC 5452). So IDs are random, and a socket that has sent [`MAX_QUERIES_BY_SOCKET`] is
@@ -146,7 +146,7 @@ impl QuerySocket {
     fn register(&self, server_index: usize, question: &Arc<Question>, replies: &ReplySender) -> io::Result<u16> {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if pending.len() >= MAX_PENDING {
-            return Err(io::Error::other("too many names are asked for at once"));
+            return Err(io::Error::other("too many DNS queries are in flight"));
         }
         loop {
             let mut id = [0; 2];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headgate_core::reason::Reason;
 use tokio::sync::Semaphore;
 
-use crate::dial::dns::answer::{LookupResult, NO_ADDRESS};
+use crate::dial::dns::lookup_result::{LookupResult, NO_ADDRESS};
 
 /// The bound of lookups that run at once, each on a thread; further lookups wait.
 pub(crate) const MAX_THREADS: usize = 32;

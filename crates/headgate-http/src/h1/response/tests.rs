@@ -65,11 +65,11 @@ fn responses_are_read_to_their_end() {
 fn each_failure_has_its_error_kind() {
     let endless_interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(101);
     for (kind, status, data) in [
-        (ErrorKind::Closed, None, text(&[""])),
-        (ErrorKind::Closed, None, text(&["HTTP/1.1 200 OK\r\nContent-"])),
-        (ErrorKind::Closed, Some(200), text(&["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello"])),
+        (ErrorKind::ConnectionClosed, None, text(&[""])),
+        (ErrorKind::ConnectionClosed, None, text(&["HTTP/1.1 200 OK\r\nContent-"])),
+        (ErrorKind::ConnectionClosed, Some(200), text(&["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello"])),
         (
-            ErrorKind::Closed,
+            ErrorKind::ConnectionClosed,
             Some(200),
             text(&["HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"]),
         ),
@@ -165,8 +165,8 @@ fn the_bytes_of_a_failed_body_are_kept() {
         (ErrorKind::BodyTooLarge, "01", text(&["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01"])),
         (ErrorKind::BodyTooLarge, "01234567", text(&["HTTP/1.1 200 OK\r\n\r\n0123456789"])),
         (ErrorKind::BodyTooLarge, "01234567", text(&[chunked, "6\r\n456789\r\n0\r\n\r\n"])),
-        (ErrorKind::Closed, "01234", text(&["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n01234"])),
-        (ErrorKind::Closed, "012345", text(&[chunked, "6\r\n45"])),
+        (ErrorKind::ConnectionClosed, "01234", text(&["HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n01234"])),
+        (ErrorKind::ConnectionClosed, "012345", text(&[chunked, "6\r\n45"])),
         (ErrorKind::Protocol, "0123", text(&[chunked, "no size\r\n"])),
     ] {
         assert_eq!((kind, body.to_owned()), kept(&data), "{}", String::from_utf8_lossy(&data));

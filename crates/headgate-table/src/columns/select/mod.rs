@@ -81,9 +81,9 @@ impl Selection {
             cost: None,
         };
         let mut mistakes = Vec::new();
-        for text in &options.select {
+        for text in &options.extract {
             if let Err(reason) = selection.add(text) {
-                mistakes.push(Mistake { option: OptionName::Select, message: message!("{text:?}: {reason}") });
+                mistakes.push(Mistake { option: OptionName::Extract, message: message!("{text:?}: {reason}") });
             }
         }
         if !mistakes.is_empty() {
@@ -96,7 +96,7 @@ impl Selection {
                 Err(mistake) => mistakes.push(mistake),
             }
         }
-        match options.cost_from.as_deref().map(|name| selection.cost_index(name)).transpose() {
+        match options.cost_from_response.as_deref().map(|name| selection.cost_index(name)).transpose() {
             Ok(cost) => selection.cost = cost,
             Err(mistake) => mistakes.push(mistake),
         }
@@ -142,7 +142,7 @@ impl Selection {
 
     /// Returns the column with the cost of a row.
     fn cost_index(&self, name: &str) -> Result<usize, Mistake> {
-        let option = OptionName::CostFrom;
+        let option = OptionName::CostFromResponse;
         let index = self.index(name, option)?;
         let is_of = self.columns[index].is_of;
         if matches!(is_of, SelectedType::Int64 | SelectedType::Float64) {
@@ -159,10 +159,10 @@ impl Selection {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| &column.name[..]).collect();
             let reason = match names.join(", ") {
-                none if none.is_empty() => message!("no columns are selected, see ", OptionName::Select),
-                names => message!("the selected columns are {names}"),
+                none if none.is_empty() => message!("no columns are extracted, see ", OptionName::Extract),
+                names => message!("the extracted columns are {names}"),
             };
-            Mistake { option, message: message!("names {name:?}, which is no selected column: ", reason) }
+            Mistake { option, message: message!("names {name:?}, which is not an extracted column: ", reason) }
         })
     }
 
@@ -247,7 +247,7 @@ impl SelectValues for Selection {
         let failure = self.required.iter().find_map(|number| {
             let absent = values[*number].as_ref().err()?;
             let reason = Reason::new(format!("{:?} is missing", self.columns[*number].name)).with(absent.to_string());
-            Some(Failure::new(ErrorKind::UnexpectedAnswer, reason))
+            Some(Failure::new(ErrorKind::UnexpectedResponse, reason))
         });
         let values = values.into_iter().map(|value| value.unwrap_or(SelectedValue::Null)).collect();
         Ok(SelectedValues { values, failure })

@@ -9,7 +9,7 @@ mod bounds;
 
 fn selection(select: &[&str], require: &[&str]) -> Selection {
     let options = SelectionOptions {
-        select: select.iter().map(ToString::to_string).collect(),
+        extract: select.iter().map(ToString::to_string).collect(),
         require: require.iter().map(ToString::to_string).collect(),
         ..SelectionOptions::default()
     };
@@ -18,7 +18,7 @@ fn selection(select: &[&str], require: &[&str]) -> Selection {
 
 fn refusal(select: &[&str], change: fn(&mut SelectionOptions)) -> String {
     let mut options =
-        SelectionOptions { select: select.iter().map(ToString::to_string).collect(), ..SelectionOptions::default() };
+        SelectionOptions { extract: select.iter().map(ToString::to_string).collect(), ..SelectionOptions::default() };
     change(&mut options);
     JobError::from(Selection::new(&options).expect_err("a mistake")).to_string()
 }
@@ -125,7 +125,10 @@ fn text_that_is_not_json_has_no_values_and_the_position_is_reported() {
         for path in ["$.a", "$['a','b']"] {
             let selected = select_values(&selection(&[&format!("x:int64={path}")], &["x"]), body);
             let failure = selected.failure.expect("nothing to select");
-            assert_eq!((ErrorKind::UnexpectedAnswer, "\"x\" is missing"), (failure.kind, &failure.reason.message[..]));
+            assert_eq!(
+                (ErrorKind::UnexpectedResponse, "\"x\" is missing"),
+                (failure.kind, &failure.reason.message[..])
+            );
             assert_eq!(Some(detail), failure.reason.detail.as_deref(), "{path} {}", body.escape_ascii());
             assert_eq!(vec![SelectedValue::Null], selected.values);
         }
@@ -200,7 +203,7 @@ fn an_invalid_selection_is_refused_by_name() {
         ("not a JSONPath (RFC 9535): a text in quotes isn't closed".into(), "a=$['\\uD83D\\uD"),
     ] {
         let message = refusal(&[select], |_| {});
-        assert!(message.starts_with(&format!("select {select:?}: ")), "{message}");
+        assert!(message.starts_with(&format!("extract {select:?}: ")), "{message}");
         assert!(message.ends_with(&expected), "{message}");
     }
     let deep = format!("a=$[?{}@.a{}]", "(".repeat(40), ")".repeat(40));
@@ -211,20 +214,28 @@ fn an_invalid_selection_is_refused_by_name() {
     assert!(refusal(&[&long], |_| {}).ends_with("the JSONPath is longer than 4096 bytes"));
     for (expected, select, change) in [
         (
-            "require names \"b\", which is no selected column: the selected columns are a",
+            "require names \"b\", which is not an extracted column: the extracted columns are a",
             &["a=$.a"][..],
             (|options| options.require = vec!["b".into()]) as fn(&mut SelectionOptions),
         ),
-        ("require names \"b\", which is no selected column: no columns are selected, see select", &[], |options| {
-            options.require = vec!["b".into()];
-        }),
-        ("cost_from names \"b\", which is no selected column: the selected columns are a", &["a=$.a"], |options| {
-            options.cost_from = Some("b".into());
-        }),
         (
-            "cost_from names \"a\", which is a string, and a cost is a number: select it as a:int64 or a:float64",
+            "require names \"b\", which is not an extracted column: no columns are extracted, see extract",
+            &[],
+            |options| {
+                options.require = vec!["b".into()];
+            },
+        ),
+        (
+            "cost_from_response names \"b\", which is not an extracted column: the extracted columns are a",
             &["a=$.a"],
-            |options| options.cost_from = Some("a".into()),
+            |options| {
+                options.cost_from_response = Some("b".into());
+            },
+        ),
+        (
+            "cost_from_response names \"a\", which is a string, and a cost is a number: select it as a:int64 or a:float64",
+            &["a=$.a"],
+            |options| options.cost_from_response = Some("a".into()),
         ),
     ] {
         assert_eq!(expected, refusal(select, change));
@@ -234,8 +245,8 @@ fn an_invalid_selection_is_refused_by_name() {
 #[test]
 fn a_cost_is_a_number_that_is_not_negative() {
     let options = SelectionOptions {
-        select: vec!["n:float64=$.n".into()],
-        cost_from: Some("n".into()),
+        extract: vec!["n:float64=$.n".into()],
+        cost_from_response: Some("n".into()),
         ..SelectionOptions::default()
     };
     let selection = Selection::new(&options).expect("good").expect("one");
@@ -386,7 +397,7 @@ proptest! {
         path in "[a-c$@.*\\[\\]()?!&|=<>:, '\"0-9\\\\é-]{0,40}",
     ) {
         for path in [any, path] {
-            let options = SelectionOptions { select: vec![format!("x=${path}"), path], ..SelectionOptions::default() };
+            let options = SelectionOptions { extract: vec![format!("x=${path}"), path], ..SelectionOptions::default() };
             let _ = Selection::new(&options);
         }
     }

@@ -149,7 +149,9 @@ fn bytes(text: &StringArray, base64: &StringArray) -> Result<BinaryArray, ArrowE
     let mut bytes = BinaryBuilder::with_capacity(text.len(), text.value_data().len() + base64.value_data().len());
     for pair in text.iter().zip(base64) {
         match pair {
-            (Some(_), Some(_)) => return Err(ArrowError::JsonError("bytes stand both as text and as base64".into())),
+            (Some(_), Some(_)) => {
+                return Err(ArrowError::JsonError("bytes are given both as text and as base64".into()));
+            }
             (Some(text), None) => bytes.append_value(text),
             (None, Some(base64)) => {
                 let decoded = BASE64_STANDARD.decode(base64);

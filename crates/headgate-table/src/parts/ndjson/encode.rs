@@ -85,7 +85,7 @@ impl LineEncoder {
             if self.columns.iter().any(|column| *column.field.name() == key) {
                 let name = bytes.field.name();
                 return Err(JobError::usage(message!(
-                    "the input column {key:?} can't be kept in NDJSON: what is no text of {name:?} stands under that name; use ",
+                    "the input column {key:?} can't be kept in NDJSON: values of {name:?} that are not text are stored under that name; use ",
                     OptionName::Format.set("parquet")
                 )));
             }

@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(expected, bodies(open(&file).build().expect("a reader")));
         let metadata = open(&file).metadata().clone();
         let index = metadata.page_index_for_row_group(0);
-        let pages = index.offset_index(13).expect("the pages of the bodies").page_locations();
+        let pages = index.offset_index(14).expect("the pages of the bodies").page_locations();
         assert_eq!(vec![0, PAGE_ROWS as i64], pages.iter().map(|page| page.first_row_index).collect::<Vec<_>>());
     }
 }

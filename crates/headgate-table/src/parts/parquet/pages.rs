@@ -136,7 +136,7 @@ impl PageStore for ColumnPages {
     }
 
     fn take(&mut self, _key: PageKey) -> Result<Bytes> {
-        Err(ParquetError::General("pages are written by their keeper".into()))
+        Err(ParquetError::General("pages are written by `PageKeeper`".into()))
     }
 
     fn memory_size(&self) -> usize {

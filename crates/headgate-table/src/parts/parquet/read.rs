@@ -28,9 +28,9 @@ pub(in crate::parts) fn rows(file: &File) -> Result<u64, String> {
 
 impl ParquetBatches {
     pub(in crate::parts) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
-        let as_asked = ArrowReaderOptions::new().with_schema(schema.clone());
+        let with_schema = ArrowReaderOptions::new().with_schema(schema.clone());
         let stored = caught(|| load(&file))?;
-        let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), as_asked)
+        let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), with_schema)
             .map_err(|error| format!("it has other columns than the job: {error}"))?;
         Ok(Self { file, metadata, next_group: 0, group: None })
     }

@@ -219,7 +219,7 @@ fn properties(schema: &Schema) -> io::Result<WriterProperties> {
         .set_compression(Compression::ZSTD(zstd().map_err(io_error)?))
         .set_statistics_enabled(EnabledStatistics::Chunk);
     // Numbers rarely repeat: a dictionary costs a lookup for each, and is hardly smaller.
-    let numbers = ["row", "status", "attempts", "body_bytes", "started_at", "elapsed_us", "ttfb_us"];
+    let numbers = ["row", "status", "attempts", "received_bytes", "started_at", "elapsed_us", "ttfb_us"];
     let is_own = |name: &&str| {
         schema
             .field_with_name(name)

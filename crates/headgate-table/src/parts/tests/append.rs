@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn length_and_checksum_of_a_part_are_those_of_its_file() {
-    let records = answered((0..300).map(|row| vec![row as u8; 2000]));
+    let records = succeeded((0..300).map(|row| vec![row as u8; 2000]));
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
         let part = write(&path, &records);
@@ -20,16 +20,16 @@ fn length_and_checksum_of_a_part_are_those_of_its_file() {
 
 #[test]
 fn merged_parts_have_all_rows_in_order() {
-    let first = answered([b"a".to_vec(), b"\xff".to_vec()]);
-    let second = answered((0..3000).map(|row| row.to_string().into_bytes()));
-    let third = answered([b"at the end".to_vec()]);
+    let first = succeeded([b"a".to_vec(), b"\xff".to_vec()]);
+    let second = succeeded((0..3000).map(|row| row.to_string().into_bytes()));
+    let third = succeeded([b"at the end".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
     for path in paths(directory.path()) {
         let schema = first.schema();
         let extension = path.extension().unwrap().to_str().unwrap();
         let mut together = writer(&path, &schema);
-        for (number, records) in [&first, &second, &answered([])].into_iter().enumerate() {
+        for (number, records) in [&first, &second, &succeeded([])].into_iter().enumerate() {
             let small = directory.path().join(format!("small-{number}.{extension}"));
             let crc32 = write(&small, records).crc32;
             assert_eq!(records.num_rows() as u64, together.append(&root, &small, crc32).unwrap());
@@ -46,8 +46,8 @@ fn merged_parts_have_all_rows_in_order() {
 fn large_row_groups_are_merged_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
-    let large = |first: u32| answered((first..first + 50_000).map(|row| row.to_string().into_bytes()));
-    let parts = [answered([b"first".to_vec()]), large(0), large(7), answered([b"last".to_vec()])];
+    let large = |first: u32| succeeded((first..first + 50_000).map(|row| row.to_string().into_bytes()));
+    let parts = [succeeded([b"first".to_vec()]), large(0), large(7), succeeded([b"last".to_vec()])];
     let schema = parts[0].schema();
     let path = directory.path().join("together.parquet");
     let mut together = writer(&path, &schema);
@@ -76,11 +76,11 @@ fn large_row_groups_are_merged_unchanged() {
 fn a_part_that_differs_from_its_commit_is_not_appended() {
     let directory = tempfile::tempdir().unwrap();
     let root = Directory::open(directory.path()).unwrap();
-    let good = answered([b"good".to_vec()]);
+    let good = succeeded([b"good".to_vec()]);
     for path in paths(directory.path()) {
         let extension = path.extension().unwrap().to_str().unwrap();
         let damaged = directory.path().join(format!("damaged.{extension}"));
-        let crc32 = write(&damaged, &answered([b"bad".to_vec()])).crc32;
+        let crc32 = write(&damaged, &succeeded([b"bad".to_vec()])).crc32;
         let mut bytes = fs::read(&damaged).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

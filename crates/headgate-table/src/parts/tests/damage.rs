@@ -24,7 +24,7 @@ fn assert_damaged(path: &Path, error: &JobError) {
     assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
         error.to_string().ends_with(
-            "; restore it from a copy, or start over with headgate fetch: with fresh=true, or with another output"
+            "; restore it from a copy, or start over with headgate fetch: with if_exists=overwrite, or with another output"
         ),
         "{}",
         error.to_string()
@@ -34,7 +34,7 @@ fn assert_damaged(path: &Path, error: &JobError) {
 
 #[test]
 fn a_truncated_part_is_damaged() {
-    let records = answered((0..100).map(|row| vec![row as u8; 50]));
+    let records = succeeded((0..100).map(|row| vec![row as u8; 50]));
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
         write(&path, &records);
@@ -47,7 +47,7 @@ fn a_truncated_part_is_damaged() {
 
 #[test]
 fn rows_before_the_damage_are_read_first() {
-    let records = answered((0..3000).map(|_| b"Hello".to_vec()));
+    let records = succeeded((0..3000).map(|_| b"Hello".to_vec()));
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[1];
     write(path, &records);
@@ -63,7 +63,7 @@ fn rows_before_the_damage_are_read_first() {
 
 #[test]
 fn lines_in_another_format_are_damaged() {
-    let records = answered([b"\xff".to_vec()]);
+    let records = succeeded([b"\xff".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[1];
     write(path, &records);
@@ -86,7 +86,7 @@ fn lines_in_another_format_are_damaged() {
 
 #[test]
 fn reading_a_part_with_any_byte_changed_does_not_panic() {
-    let records = answered([b"\xff".to_vec(), b"Hello, World!".to_vec()]);
+    let records = succeeded([b"\xff".to_vec(), b"Hello, World!".to_vec()]);
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
         write(&path, &records);
@@ -104,7 +104,7 @@ fn reading_a_part_with_any_byte_changed_does_not_panic() {
 
 #[test]
 fn a_part_with_other_columns_is_damaged() {
-    let records = answered([b"Hello".to_vec()]);
+    let records = succeeded([b"Hello".to_vec()]);
     let other = schema(&vec![Field::new("id", DataType::Int64, true)].into());
     let directory = tempfile::tempdir().unwrap();
     let path = &paths(directory.path())[0];
@@ -120,7 +120,7 @@ fn a_part_with_other_columns_is_damaged() {
 fn a_missing_part_is_named_and_ends_the_rows() {
     let directory = tempfile::tempdir().unwrap();
     let [parquet, ndjson] = paths(directory.path());
-    let records = answered([b"Hello".to_vec()]);
+    let records = succeeded([b"Hello".to_vec()]);
     write(&ndjson, &records);
     let message = format!("can't read {}: no such file or directory", parquet.display());
 

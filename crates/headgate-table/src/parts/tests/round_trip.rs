@@ -125,9 +125,9 @@ proptest! {
 
 #[test]
 fn a_batch_is_bounded_in_rows_and_in_bytes() {
-    let many_small = answered(iter::repeat_n(b"Hello".to_vec(), 5000));
+    let many_small = succeeded(iter::repeat_n(b"Hello".to_vec(), 5000));
     let mib = 1024 * 1024;
-    let some_large = answered((0..6).map(|seed| (0..2 * mib).map(|at| (at % 251 + seed) as u8).collect()));
+    let some_large = succeeded((0..6).map(|seed| (0..2 * mib).map(|at| (at % 251 + seed) as u8).collect()));
     let directory = tempfile::tempdir().unwrap();
     for (records, most) in [(many_small, 1024), (some_large, 1)] {
         for path in paths(directory.path()) {
@@ -142,7 +142,7 @@ fn a_batch_is_bounded_in_rows_and_in_bytes() {
 
 #[test]
 fn a_part_without_rows_still_has_its_columns() {
-    let records = answered([]);
+    let records = succeeded([]);
     let directory = tempfile::tempdir().unwrap();
     for path in paths(directory.path()) {
         write(&path, &records);
@@ -168,7 +168,7 @@ fn a_part_has_the_schema_with_which_it_was_written() {
 
 #[test]
 fn parts_are_read_in_the_given_order() {
-    let (first, second) = (answered([b"a".to_vec(), b"b".to_vec()]), answered([b"\xff".to_vec()]));
+    let (first, second) = (succeeded([b"a".to_vec(), b"b".to_vec()]), succeeded([b"\xff".to_vec()]));
     let directory = tempfile::tempdir().unwrap();
     let [parquet, ndjson] = paths(directory.path());
     write(&ndjson, &first);
@@ -207,7 +207,7 @@ fn columns_that_ndjson_could_not_read_back_are_refused() {
         NdjsonPart::checked_encoder(&schema(&kept)).err().expect("refused").to_string()
     };
     assert_eq!(
-        "the input column \"body_base64\" can't be kept in NDJSON: what is no text of \"body\" stands under that name; use format=parquet",
+        "the input column \"body_base64\" can't be kept in NDJSON: values of \"body\" that are not text are stored under that name; use format=parquet",
         refused("body_base64", DataType::Utf8)
     );
     let list = DataType::new_list(DataType::Duration(TimeUnit::Second), true);

@@ -57,7 +57,7 @@ impl CellColumn {
                 return Ok(None);
             }
             if has_floats && !is_finite(&array, row) {
-                return Err("a number that JSON can't hold: infinity, or what is not a number");
+                return Err("a number that JSON can't represent: infinity or NaN");
             }
             let start = json.len();
             encoder.encode(row, &mut json);

@@ -119,7 +119,7 @@ fn a_document_of_many_strings_is_parsed_in_one_pass() {
 #[test]
 fn a_text_that_is_not_a_template_of_urls_is_refused_with_the_option() {
     let beginning = "url: a URL begins with http:// or https://, or with a column that has the beginning of one, as in {base}/items";
-    let user = "url: a user and password can only be columns here: give others with user";
+    let user = "url: a user and password can only be columns here: give fixed ones with user";
     for (expected, template) in [
         (beginning, "h/{a}"),
         (beginning, "ftp://h/{a}"),

@@ -59,7 +59,10 @@ impl UrlTemplate {
             None => (None, authority),
         };
         if user.as_ref().is_some_and(|user| user.literals().any(|literal| literal != ":")) {
-            return Err(message!("a user and password can only be columns here: give others with ", OptionName::User));
+            return Err(message!(
+                "a user and password can only be columns here: give fixed ones with ",
+                OptionName::User
+            ));
         }
         let (host, port) = host_and_port(host);
         if host.literal().is_some_and(is_blank) {

@@ -79,7 +79,7 @@ impl Scene {
                 each: self.concurrency_per_host.map(HostConcurrency::Fixed),
                 named: Vec::new(),
             },
-            limit_by: LimitBy::Name,
+            host_by: HostBy::Name,
             cost: per_second(self.cost_rate).map(|rate| CostLimit { rate, of: CostOf::Column("cost".into()) }),
         };
         Rules { limits, ..rules() }
@@ -203,7 +203,7 @@ proptest! {
                     Reaction::Ok => (end(200), None),
                     Reaction::Status(status) => (end(status), None),
                     Reaction::Pause(time) => (end(429), Some(ms(time))),
-                    Reaction::Closed => (silent(ErrorKind::Closed), None),
+                    Reaction::Closed => (silent(ErrorKind::ConnectionClosed), None),
                 };
                 if let Some(time) = requested_pause {
                     let until = paused.entry(name).or_insert(now);
@@ -213,7 +213,7 @@ proptest! {
                 let attempt = FinishedAttempt { requested_pause, ..attempt(&row, began, end) };
                 match scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), now) {
                     RetryDecision::At(_) => deferred.extend(scheduler.drain_deferred()),
-                    RetryDecision::No | RetryDecision::NotRepeatable => prop_assert!(ended.insert(ordinal), "it ended twice"),
+                    RetryDecision::No | RetryDecision::NotIdempotent => prop_assert!(ended.insert(ordinal), "it ended twice"),
                 }
             }
             prop_assert!(scheduler.look_ahead.rows() <= scene.max_rows + scene.lanes + 1);

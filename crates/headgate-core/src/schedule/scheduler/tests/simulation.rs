@@ -270,8 +270,8 @@ impl Simulation<'_> {
             (REFUSED_S, AttemptEnd { is_refused: true, ..silent(ErrorKind::Connect) })
         } else if case.is_hopeless(row.ordinal) {
             let end = match case.kind {
-                Hopeless::Body => AttemptEnd::failed(Some(200), &Failure::new(ErrorKind::Closed, "")),
-                Hopeless::Close => silent(ErrorKind::Closed),
+                Hopeless::Body => AttemptEnd::failed(Some(200), &Failure::new(ErrorKind::ConnectionClosed, "")),
+                Hopeless::Close => silent(ErrorKind::ConnectionClosed),
                 Hopeless::Status(status) => AttemptEnd::responded(status),
             };
             (latency_s, end)
@@ -327,7 +327,7 @@ impl Simulation<'_> {
             let name = || Some(format!("h{number}").into());
             match self.scheduler.finish_attempt(host, name, &attempt, || (row, host, name()), self.now) {
                 RetryDecision::At(_) => {}
-                RetryDecision::No | RetryDecision::NotRepeatable => self.end(ordinal, end.error),
+                RetryDecision::No | RetryDecision::NotIdempotent => self.end(ordinal, end.error),
             }
         }
     }

@@ -14,9 +14,9 @@ fn question(text: &str, family: AddressFamily) -> Question {
 }
 
 /// Returns a reply to the question, filled by `fill`.
-fn answer(question: &Question, fill: impl FnOnce(&mut Message)) -> Vec<u8> {
-    let asked = Message::from_vec(&question.message(7).expect("a message")).expect("a message");
-    let mut message = asked.into_response();
+fn response(question: &Question, fill: impl FnOnce(&mut Message)) -> Vec<u8> {
+    let query = Message::from_vec(&question.message(7).expect("a message")).expect("a message");
+    let mut message = query.into_response();
     fill(&mut message);
     message.to_vec().expect("a message that can be sent")
 }
@@ -70,8 +70,8 @@ fn invalid_names_have_no_question() {
 
 #[test]
 fn addresses_are_found_over_aliases_in_any_order_and_are_valid_for_the_shortest_lifetime() {
-    let asked = question("www.example.com", AddressFamily::V4);
-    let message = answer(&asked, |message| {
+    let query = question("www.example.com", AddressFamily::V4);
+    let message = response(&query, |message| {
         message.add_answer(record("c.example.net.", 300, v4(1)));
         message.add_answer(record("B.example.net.", 20, alias("c.example.net.")));
         message.add_answer(record("www.example.com.", 60, alias("b.EXAMPLE.net.")));
@@ -80,36 +80,36 @@ fn addresses_are_found_over_aliases_in_any_order_and_are_valid_for_the_shortest_
         message.add_answer(record("c.example.net.", 1, RData::AAAA(AAAA::new(0, 0, 0, 0, 0, 0, 0, 1))));
         message.add_answer(record("c.example.net.", 1, RData::TXT(TXT::new(vec!["text".into()]))));
     });
-    assert_eq!(Some(found(&[1, 2], 20)), asked.read(&message));
+    assert_eq!(Some(found(&[1, 2], 20)), query.read(&message));
 
-    let asked = question("www.example.com", AddressFamily::V6);
-    let message = answer(&asked, |message| {
+    let query = question("www.example.com", AddressFamily::V6);
+    let message = response(&query, |message| {
         message.add_answer(record("www.example.com.", 5, RData::AAAA(AAAA::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))));
     });
     let addresses = vec!["2001:db8::1".parse().expect("an address")];
-    assert_eq!(Some(DnsReply::Addresses { addresses, lifetime: Duration::from_secs(5) }), asked.read(&message));
+    assert_eq!(Some(DnsReply::Addresses { addresses, lifetime: Duration::from_secs(5) }), query.read(&message));
 }
 
 #[test]
 fn circular_aliases_lead_to_no_address() {
-    let asked = question("a.example", AddressFamily::V4);
-    let message = answer(&asked, |message| {
+    let query = question("a.example", AddressFamily::V4);
+    let message = response(&query, |message| {
         message.add_answer(record("a.example.", 60, alias("b.example.")));
         message.add_answer(record("b.example.", 60, alias("a.example.")));
     });
-    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), asked.read(&message));
+    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), query.read(&message));
 }
 
 #[test]
 fn a_negative_reply_is_valid_for_as_long_as_the_soa_record_says() {
-    let asked = question("a.example", AddressFamily::V4);
+    let query = question("a.example", AddressFamily::V4);
     for (expected, lifetime, minimum) in [(30, 30, 900), (40, 900, 40), (0, u32::MAX, 40)] {
         let lifetime_of = |code| {
-            let message = answer(&asked, |message| {
+            let message = response(&query, |message| {
                 message.metadata.response_code = code;
                 message.add_authority(record("example.", lifetime, authority(minimum)));
             });
-            asked.read(&message)
+            query.read(&message)
         };
         let lifetime = Some(Duration::from_secs(expected));
         assert_eq!(Some(DnsReply::NoName { lifetime }), lifetime_of(ResponseCode::NXDomain));
@@ -119,64 +119,64 @@ fn a_negative_reply_is_valid_for_as_long_as_the_soa_record_says() {
 
 #[test]
 fn failures_and_truncated_replies_are_recognised() {
-    let asked = question("a.example", AddressFamily::V4);
-    let failed = |code| asked.read(&answer(&asked, |message| message.metadata.response_code = code));
+    let query = question("a.example", AddressFamily::V4);
+    let failed = |code| query.read(&response(&query, |message| message.metadata.response_code = code));
     for code in [ResponseCode::ServFail, ResponseCode::Refused, ResponseCode::NotImp] {
         assert_eq!(Some(DnsReply::Failed(Some(code))), failed(code));
     }
-    let truncated = answer(&asked, |message| {
+    let truncated = response(&query, |message| {
         message.metadata.truncation = true;
         message.add_answer(record("a.example.", 60, v4(1)));
     });
     // Some servers truncate a reply within a record.
     for end in [truncated.len(), truncated.len() - 3] {
-        assert_eq!(Some(DnsReply::Truncated), asked.read(&truncated[..end]));
+        assert_eq!(Some(DnsReply::Truncated), query.read(&truncated[..end]));
     }
 }
 
 #[test]
 fn a_reply_to_another_question_is_ignored() {
-    let asked = question("a.example", AddressFamily::V4);
-    let good = answer(&asked, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
-    assert_eq!(Some(found(&[1], 60)), asked.read(&good));
+    let query = question("a.example", AddressFamily::V4);
+    let good = response(&query, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
+    assert_eq!(Some(found(&[1], 60)), query.read(&good));
     for (text, family) in
         [("b.example", AddressFamily::V4), ("a.example", AddressFamily::V6), ("a.example.com", AddressFamily::V4)]
     {
         assert_eq!(None, question(text, family).read(&good), "{text}");
     }
-    assert_eq!(None, asked.read(&asked.message(7).expect("a message")), "the question itself");
+    assert_eq!(None, query.read(&query.message(7).expect("a message")), "the question itself");
     for more in [Query::query(name("b.example."), RecordType::A), Query::query(name("a.example."), RecordType::A)] {
-        assert_eq!(None, asked.read(&answer(&asked, |message| _ = message.add_query(more))), "two questions");
+        assert_eq!(None, query.read(&response(&query, |message| _ = message.add_query(more))), "two questions");
     }
-    let update = answer(&asked, |message| message.metadata.op_code = OpCode::Update);
-    assert_eq!(None, asked.read(&update), "another opcode");
-    let chaos = answer(&asked, |message| message.queries[0].query_class = DNSClass::CH);
-    assert_eq!(None, asked.read(&chaos), "another class");
-    assert_eq!(None, asked.read(&[]));
+    let update = response(&query, |message| message.metadata.op_code = OpCode::Update);
+    assert_eq!(None, query.read(&update), "another opcode");
+    let chaos = response(&query, |message| message.queries[0].query_class = DNSClass::CH);
+    assert_eq!(None, query.read(&chaos), "another class");
+    assert_eq!(None, query.read(&[]));
 }
 
 #[test]
 fn records_of_another_class_are_ignored() {
-    let asked = question("a.example", AddressFamily::V4);
-    let message = answer(&asked, |message| {
+    let query = question("a.example", AddressFamily::V4);
+    let message = response(&query, |message| {
         let mut other = record("a.example.", 60, v4(1));
         other.dns_class = DNSClass::CH;
         message.add_answer(other);
     });
-    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), asked.read(&message));
+    assert_eq!(Some(DnsReply::NoAddress { lifetime: None }), query.read(&message));
 }
 
 #[test]
 fn malformed_bytes_fail_a_reply_unless_they_are_in_a_section_that_is_not_read() {
-    let asked = question("a.example", AddressFamily::V4);
-    let mut message = answer(&asked, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
+    let query = question("a.example", AddressFamily::V4);
+    let mut message = response(&query, |message| _ = message.add_answer(record("a.example.", 60, v4(1))));
     // Adds a record to the answer section or to the last one; its name points at itself.
     let end = message.len() as u8;
     message.extend([0xc0, end, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 2]);
     for (expected, count) in [(DnsReply::Failed(None), 7), (found(&[1], 60), 11)] {
         let mut message = message.clone();
         message[count] += 1;
-        assert_eq!(Some(expected), asked.read(&message));
+        assert_eq!(Some(expected), query.read(&message));
     }
 }
 
@@ -185,21 +185,21 @@ proptest! {
     fn any_bytes_are_parsed_or_refused(
         tail in proptest::collection::vec(any::<u8>(), 0..80), counts in any::<[u8; 2]>(), flags in any::<[u8; 2]>(),
     ) {
-        let asked = question("a.example", AddressFamily::V4);
-        let mut message = asked.message(7).expect("a message");
+        let query = question("a.example", AddressFamily::V4);
+        let mut message = query.message(7).expect("a message");
         // Marks it as a response to a query.
         message[2] = flags[0] & 0x07 | 0x80;
         message[3] = flags[1];
         message[7] = counts[0];
         message[9] = counts[1];
         message.extend(tail);
-        prop_assert!(asked.read(&message).is_some());
+        prop_assert!(query.read(&message).is_some());
     }
 
     #[test]
     fn a_reply_cut_anywhere_is_parsed_or_refused(cut in 0_usize..120, flipped in 0_usize..120, bits in any::<u8>()) {
-        let asked = question("www.example.com", AddressFamily::V4);
-        let mut message = answer(&asked, |message| {
+        let query = question("www.example.com", AddressFamily::V4);
+        let mut message = response(&query, |message| {
             message.add_answer(record("www.example.com.", 60, alias("b.example.com.")));
             message.add_answer(record("b.example.com.", 60, v4(1)));
             message.add_authority(record("example.com.", 60, authority(5)));
@@ -208,6 +208,6 @@ proptest! {
             *byte ^= bits;
         }
         message.truncate(cut);
-        let _ = asked.read(&message);
+        let _ = query.read(&message);
     }
 }

@@ -29,7 +29,7 @@ async fn a_cancelled_lookup_leaves_no_state() {
     for _ in 0..20 {
         let in_time = Instant::now() + Duration::from_millis(1);
         let failure = resolve_by(&resolver, "dead.example", in_time).await.unwrap_err();
-        assert_eq!("its address was not found in time", failure);
+        assert_eq!("the hostname was not resolved in time", failure);
     }
     eventually("no lookup is pending", async || resolver.hostname_counts() == (0, 0)).await;
 }
@@ -38,11 +38,11 @@ async fn a_cancelled_lookup_leaves_no_state() {
 async fn a_cancelled_caller_does_not_cancel_the_lookup_of_other_callers() {
     let server = server();
     let resolver = resolver(&server);
-    let (given_up, found) = tokio::join!(
+    let (timed_out, found) = tokio::join!(
         resolve_by(&resolver, "slow-200.example", Instant::now()),
         resolve(&resolver, "slow-200.example"),
     );
-    assert_eq!((true, Ok(loopback())), (given_up.is_err(), found));
+    assert_eq!((true, Ok(loopback())), (timed_out.is_err(), found));
     assert_eq!(2, server.questions_for("slow-200.example"));
 }
 

@@ -1,4 +1,4 @@
-//! Creates the answer that a name selects.
+//! Creates the response that a name selects.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
@@ -35,14 +35,14 @@ impl DnsQuestion {
     }
 }
 
-pub(super) struct AnswerMessage {
+pub(super) struct ResponseMessage {
     pub message: Vec<u8>,
-    /// The delay in addition to that of all answers.
+    /// The delay in addition to that of all responses.
     pub delay: Duration,
 }
 
-impl AnswerMessage {
-    /// Returns an answer with these addresses.
+impl ResponseMessage {
+    /// Returns a response with these addresses.
     pub(super) fn of(question: &DnsQuestion, addresses: &[IpAddr]) -> Option<Self> {
         let mut draft = Draft::new(&question.message, &question.query);
         for address in addresses {
@@ -55,7 +55,7 @@ impl AnswerMessage {
         Some(Self { message: draft.message.to_vec().ok()?, delay: Duration::ZERO })
     }
 
-    /// Returns the answer that the name selects, or `None` for no answer.
+    /// Returns the response that the name selects, or `None` for no response.
     pub(super) fn new(question: &DnsQuestion, config: &DnsConfig, over_udp: bool) -> Option<Self> {
         let name = &question.name;
         let label = config.always.as_deref().or(name.split('.').next()).unwrap_or_default();
@@ -85,7 +85,7 @@ impl AnswerMessage {
         }
         let mut message = draft.message.to_vec().ok()?;
         if kind == "garbage" {
-            // The header announces three answers, but these bytes are not a name.
+            // The header announces three responses, but these bytes are not a name.
             message[7] = 3;
             message.extend([0xff; 7]);
         }
@@ -94,7 +94,7 @@ impl AnswerMessage {
     }
 }
 
-/// An answer that is being created.
+/// a response that is being created.
 struct Draft {
     message: Message,
     name: Name,

@@ -1,4 +1,4 @@
-//! A name server, and a resolver that queries it.
+//! A DNS server, and a resolver that queries it.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use headgate_http::dial::resolve::Resolver;
 use headgate_testserver::{DnsConfig, DnsServer};
 
 /// How long to wait for an expected event: far longer than it takes on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const MAX_WAIT: Duration = Duration::from_secs(120);
 
 pub fn server() -> DnsServer {
     DnsServer::start(DnsConfig::default()).unwrap()
 }
 
-/// Starts a name server that treats all hostnames alike.
+/// Starts a DNS server that treats all hostnames alike.
 pub fn server_that(always: &str) -> DnsServer {
     DnsServer::start(DnsConfig { always: Some(always.into()), ..DnsConfig::default() }).unwrap()
 }
 
-/// A name server that never replies, and counts the queries it receives.
+/// A DNS server that never replies, and counts the queries it receives.
 pub struct Dead(UdpSocket);
 
 impl Dead {
@@ -41,11 +41,12 @@ impl Dead {
     }
 }
 
-/// Returns a configuration with one query to each name server and a long timeout, so that queries can be counted on a loaded machine.
+/// Returns a configuration with one query to each DNS server and a long timeout, so that queries can be counted on a loaded
+/// machine.
 pub fn config(servers: impl IntoIterator<Item = SocketAddr>) -> ResolverConfig {
     ResolverConfig {
         servers: servers.into_iter().collect(),
-        timeout: PATIENCE,
+        timeout: MAX_WAIT,
         attempts: 1,
         ..ResolverConfig::default()
     }
@@ -66,14 +67,14 @@ pub async fn resolve_by(resolver: &Resolver, name: &str, by: Instant) -> Result<
     match resolver.resolve(&origin, by).await {
         Ok(addresses) => Ok(addresses.into_iter().map(|address| address.ip()).collect()),
         Err(failure) => {
-            assert_eq!(ErrorKind::Resolve, failure.kind);
+            assert_eq!(ErrorKind::Dns, failure.kind);
             Err(failure.reason.to_string())
         }
     }
 }
 
 pub async fn resolve(resolver: &Resolver, name: &str) -> Result<Vec<IpAddr>, String> {
-    resolve_by(resolver, name, Instant::now() + PATIENCE).await
+    resolve_by(resolver, name, Instant::now() + MAX_WAIT).await
 }
 
 /// Returns the address that all hostnames have.
@@ -83,7 +84,7 @@ pub fn loopback() -> Vec<IpAddr> {
 
 /// Waits until `condition` holds, and lets other tasks run meanwhile.
 pub async fn eventually(what: &str, mut condition: impl AsyncFnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + MAX_WAIT;
     while !condition().await {
         assert!(Instant::now() < until, "it never came to pass that {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;

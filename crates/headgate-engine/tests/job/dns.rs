@@ -4,13 +4,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use headgate_core::options::Dns;
-use headgate_engine::testing::BoundKind;
+use headgate_engine::testing::BottleneckKind;
 use headgate_testserver::{DnsConfig, DnsServer};
 
 use crate::harness::{Rig, server};
 
-fn name_server() -> DnsServer {
-    DnsServer::start(DnsConfig::default()).expect("a name server on a free port")
+fn dns_server() -> DnsServer {
+    DnsServer::start(DnsConfig::default()).expect("a DNS server on a free port")
 }
 
 fn rig(names: &DnsServer, urls: impl IntoIterator<Item = String>) -> Rig {
@@ -20,8 +20,8 @@ fn rig(names: &DnsServer, urls: impl IntoIterator<Item = String>) -> Rig {
 }
 
 #[test]
-fn all_workers_together_query_the_configured_name_server_once() {
-    let (server, names) = (server(), name_server());
+fn all_workers_together_query_the_configured_dns_server_once() {
+    let (server, names) = (server(), dns_server());
     let port = server.address().port();
     let urls = (0..200).map(|row| format!("http://slow-100.example:{port}/{row}"));
     for row in rig(&names, urls).concurrency(64, 4).rows() {
@@ -38,7 +38,7 @@ fn all_workers_together_query_the_configured_name_server_once() {
 
 #[test]
 fn hostnames_without_a_reply_fail_with_resolve_and_the_bottleneck_is_dns() {
-    let (server, names) = (server(), name_server());
+    let (server, names) = (server(), dns_server());
     let port = server.address().port();
     let is_dead = |row: u64| !row.is_multiple_of(3);
     let urls =
@@ -49,21 +49,21 @@ fn hostnames_without_a_reply_fail_with_resolve_and_the_bottleneck_is_dns() {
     assert_eq!(30, rows.len());
     for row in rows {
         if is_dead(row.row) {
-            assert_eq!((Some("resolve"), None, 1), (row.kind(), row.status, row.attempts));
-            assert_eq!("its address was not found in time", row.message());
+            assert_eq!((Some("dns"), None, 1), (row.kind(), row.status, row.attempts));
+            assert_eq!("the hostname was not resolved in time", row.message());
         } else {
             assert_eq!(Some(200), row.status, "{}", row.message());
         }
     }
-    assert_eq!(BoundKind::Dns, summary.bound_by.kind, "{}", summary.bound_by.text);
+    assert_eq!(BottleneckKind::Dns, summary.bottleneck.kind, "{}", summary.bottleneck.text);
 }
 
 #[test]
 fn a_row_whose_timeout_passes_during_its_lookup_fails_with_resolve() {
-    let names = name_server();
+    let names = dns_server();
     let row = rig(&names, ["http://dead.example/".to_owned()]).timeout(Duration::from_millis(300)).row();
-    assert_eq!((Some("resolve"), None), (row.kind(), row.status));
-    assert_eq!("its address was not found in time", row.message());
+    assert_eq!((Some("dns"), None), (row.kind(), row.status));
+    assert_eq!("the hostname was not resolved in time", row.message());
 }
 
 #[test]
@@ -77,5 +77,5 @@ fn the_resolver_of_the_system_is_used_if_configured() {
         (Some(200), Some(format!("{}:{port}", Ipv4Addr::LOCALHOST))),
         (rows[0].status, rows[0].remote_addr.clone())
     );
-    assert_eq!(Some("resolve"), rows[1].kind());
+    assert_eq!(Some("dns"), rows[1].kind());
 }

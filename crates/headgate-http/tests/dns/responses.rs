@@ -1,4 +1,4 @@
-//! Replies of name servers, and how long they are valid.
+//! Replies of DNS servers, and how long they are valid.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -22,17 +22,17 @@ async fn addresses_are_found_through_an_alias_and_in_replies_too_long_for_a_pack
 }
 
 #[tokio::test]
-async fn a_hostname_without_an_address_and_a_failing_name_server_have_different_errors() {
+async fn a_hostname_without_an_address_and_a_failing_dns_server_have_different_errors() {
     let server = server();
     let resolver = resolver(&server);
     let address = server.address();
     for (expected, name) in [
-        ("there is no such name".to_owned(), "none.example"),
-        ("the name has no address".to_owned(), "empty.example"),
-        (format!("the name server failed (SERVFAIL) ({address})"), "servfail.example"),
-        (format!("the name server refused to answer (REFUSED) ({address})"), "refused.example"),
-        (format!("the name server's answer makes no sense ({address})"), "garbage.example"),
-        ("not a name that can be looked up".to_owned(), "a..example"),
+        ("the hostname does not exist".to_owned(), "none.example"),
+        ("the hostname has no address".to_owned(), "empty.example"),
+        (format!("the DNS server failed (SERVFAIL) ({address})"), "servfail.example"),
+        (format!("the DNS server refused the query (REFUSED) ({address})"), "refused.example"),
+        (format!("the DNS server's response is malformed ({address})"), "garbage.example"),
+        ("not a hostname that can be looked up".to_owned(), "a..example"),
     ] {
         assert_eq!(Err(expected), resolve(&resolver, name).await);
     }
@@ -75,7 +75,7 @@ async fn hostnames_of_the_hosts_file_and_of_this_machine_cause_no_query() {
     for name in ["localhost", "www.localhost", "localhost."] {
         assert_eq!(loopback()[0], resolve(&resolver, name).await.unwrap()[0]);
     }
-    assert_eq!(Err("there is no such name".into()), resolve(&resolver, "www.invalid").await);
+    assert_eq!(Err("the hostname does not exist".into()), resolve(&resolver, "www.invalid").await);
     assert_eq!(0, server.questions());
 }
 
@@ -85,10 +85,10 @@ fn a_running_engine_obeys_a_line_that_is_added_to_the_hosts_file() {
     let [resolv_conf, hosts] = ["resolv.conf", "hosts"].map(|name| directory.path().join(name));
     let begin = Instant::now();
     let client = DnsClient::with_files(Files { resolv_conf, hosts: hosts.clone(), server: None }, begin).unwrap();
-    assert_eq!(None, client.local_answer("box.example", begin));
+    assert_eq!(None, client.local_result("box.example", begin));
     std::fs::write(hosts, "192.0.2.7 box.example\n").unwrap();
     let later = begin + Duration::from_secs(5);
-    assert_eq!(Some(Ok([IpAddr::from([192, 0, 2, 7])].into())), client.local_answer("box.example", later));
+    assert_eq!(Some(Ok([IpAddr::from([192, 0, 2, 7])].into())), client.local_result("box.example", later));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_hostname_is_tried_in_the_search_domains() {
     let resolver = Resolver::with_config(config);
     assert_eq!(Ok(loopback()), resolve(&resolver, "www").await);
     assert_eq!((2, 0), (server.questions_for("www.a.example"), server.questions_for("www")));
-    assert_eq!(Err("there is no such name".into()), resolve(&resolver, "none").await);
+    assert_eq!(Err("the hostname does not exist".into()), resolve(&resolver, "none").await);
     for name in ["none.a.example", "none.b.example", "none"] {
         assert!(server.questions_for(name) > 0, "{name}");
     }

@@ -4,18 +4,17 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BoundKind {
+pub enum BottleneckKind {
     Concurrency,
     Machine,
     Input,
-    /// No row is read, because one that was read long before has not ended.
-    Window,
+    /// No row is read, because one that was read long before is unfinished.
+    ReadAhead,
     Output,
     /// Undoing content encodings.
     Decoding,
     Memory,
     /// Looking up hostnames.
-    #[serde(rename = "names")]
     Dns,
     /// Making connections.
     Connecting,
@@ -27,12 +26,14 @@ pub enum BoundKind {
     Rate,
     /// The limit on costs.
     Cost,
+    /// The rate limiter of a host.
     HostRate,
+    /// The concurrency limit of a host.
     HostConcurrency,
     /// A host requested a pause.
     Pause,
-    /// A host refuses everything.
-    Refusing,
+    /// The circuit breaker of a host is open: the host does not respond, or is overloaded.
+    CircuitBreaker,
     /// No host can be reached.
     Network,
     /// Rows wait for their next attempt.

@@ -14,35 +14,35 @@ from headgate.client._headers import Headers
 NOTHING: Final = object()
 """Marks a JSON body that was not given, because `None` is a JSON body."""
 
-AnswerHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+ResponseHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Error: TypeAlias = str | RequestError | type[RequestError]
 """An error of a request: an exception, its class, or its error kind."""
 
 
-class AnswerKeywords(TypedDict, total=False):
-    """The arguments of a response, which `Answer` describes."""
+class ResponseKeywords(TypedDict, total=False):
+    """The arguments of a response, which `MockResponse` describes."""
 
     json: Any
     text: str | None
     html: str | None
     content: bytes | None
-    headers: AnswerHeaders
-    delay_s: float
+    headers: ResponseHeaders
+    delay: float
     cut_after: int | None
 
 
-class Answer:
+class MockResponse:
     """A response of a mock.
 
-    >>> answer = headgate.testing.Answer(201, json={"id": 1}, headers={"Location": "/users/1"})
-    >>> answer.status, answer.phrase, answer.content, answer.json()
+    >>> response = headgate.testing.MockResponse(201, json={"id": 1}, headers={"Location": "/users/1"})
+    >>> response.status, response.phrase, response.content, response.json()
     (201, 'Created', b'{"id":1}', {'id': 1})
 
     Attributes:
         status: The status.
         headers: The headers, without those that frame the body.
         content: The body.
-        delay_s: Seconds until the response is sent.
+        delay: Seconds until the response is sent.
         cut_after: Bytes of the body after which the connection is closed; `None`: the body is sent completely.
     """
 
@@ -54,8 +54,8 @@ class Answer:
         text: str | None = None,
         html: str | None = None,
         content: bytes | None = None,
-        headers: AnswerHeaders = (),
-        delay_s: float = 0.0,
+        headers: ResponseHeaders = (),
+        delay: float = 0.0,
         cut_after: int | None = None,
     ) -> None:
         """Creates a response.
@@ -67,7 +67,7 @@ class Answer:
             html: The body, as HTML in UTF-8.
             content: The body, as bytes.
             headers: Headers; a content-type here replaces that of the body.
-            delay_s: Seconds to wait before the response is sent: timeouts are real.
+            delay: Seconds to wait before the response is sent: timeouts are real.
             cut_after: Close the connection after this many bytes of the body.
 
         Raises:
@@ -78,7 +78,7 @@ class Answer:
         bodies["content"] = content is not None
         given = [name for name, is_given in bodies.items() if is_given]
         if len(given) > 1:
-            raise TypeError(f"an answer has one body: give {given[0]} or {given[1]}")
+            raise TypeError(f"a response has one body: give {given[0]} or {given[1]}")
         if not 200 <= status <= 999:  # noqa: PLR2004 - the statuses of final responses
             raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
         self.status = status
@@ -90,13 +90,13 @@ class Answer:
         for name, value in pairs:
             _check_header(name, value)
         self.headers: Headers = Headers(pairs)
-        if delay_s < 0:
-            raise ValueError(f"delay_s must be 0 or more seconds, not {delay_s}")
-        self.delay_s = delay_s
+        if delay < 0:
+            raise ValueError(f"delay must be 0 or more seconds, not {delay}")
+        self.delay = delay
         self.cut_after = cut_after
 
     def __repr__(self) -> str:
-        return f"<headgate.testing.Answer {self.status}, {len(self.content)} bytes>"
+        return f"<headgate.testing.MockResponse {self.status}, {len(self.content)} bytes>"
 
     def json(self) -> Any:  # noqa: ANN401 - whatever is in it
         """Returns the value of a body in JSON."""
@@ -111,8 +111,16 @@ class Answer:
             return ""
 
 
-Answerable: TypeAlias = (
-    Answer | RequestError | type[RequestError] | int | str | bytes | Mapping[str, Any] | list[Any] | tuple[int, Any]
+GivenResponse: TypeAlias = (
+    MockResponse
+    | RequestError
+    | type[RequestError]
+    | int
+    | str
+    | bytes
+    | Mapping[str, Any]
+    | list[Any]
+    | tuple[int, Any]
 )
 """The forms in which a response or an error can be given."""
 
@@ -138,12 +146,12 @@ def failure_of(error: object) -> MockFailure:
     """Returns the failure for an error as a user gives it.
 
     Raises:
-        TypeError: `error` is not an error of a request.
+        TypeError: `error` is not an error of a request, or has no error kind: it is a `StatusError` or a base class.
         ValueError: There is no such error kind.
     """
-    if isinstance(error, RequestError) and error.kind:
+    if isinstance(error, RequestError) and error.kind in CLASS_OF:
         return MockFailure(error.kind, str(error) or "the mock says so")
-    if isinstance(error, type) and issubclass(error, RequestError) and error.kind:
+    if isinstance(error, type) and issubclass(error, RequestError) and error.kind in CLASS_OF:
         return MockFailure(error.kind, "the mock says so")
     if isinstance(error, str):
         if error in CLASS_OF:
@@ -151,38 +159,39 @@ def failure_of(error: object) -> MockFailure:
         meant = nearest(error, CLASS_OF)
         hint = f"did you mean {meant!r}?" if meant else f"it is one of {', '.join(CLASS_OF)}"
         raise ValueError(f"there is no kind of error named {error!r}: {hint}")
-    raise TypeError(f"error must be a class such as headgate.ConnectError, not {kind_of(error)}")
+    given = error.__name__ if isinstance(error, type) else kind_of(error)
+    raise TypeError(f"error must be a class such as headgate.ConnectError, not {given}")
 
 
-def answer_of(given: object) -> Answer | MockFailure:
+def response_of(given: object) -> MockResponse | MockFailure:
     """Returns the response or the failure for a value as a user gives it.
 
     Raises:
         TypeError: The value is neither.
         ValueError: A part of it is invalid.
     """
-    if isinstance(given, Answer):
+    if isinstance(given, MockResponse):
         return given
     if isinstance(given, RequestError) or (isinstance(given, type) and issubclass(given, RequestError)):
         return failure_of(given)
     if isinstance(given, int):
-        return Answer(given)
+        return MockResponse(given)
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], int):  # noqa: PLR2004 - status and body
         return _with_body(given[0], given[1])
     if isinstance(given, str | bytes | Mapping | list):
         return _with_body(200, given)
     raise TypeError(
-        "an answer is a headgate.testing.Answer, a status, a body, (status, body), or a class such as"
+        "a response is a headgate.testing.MockResponse, a status, a body, (status, body), or a class such as"
         f" headgate.ConnectError, not {kind_of(given)}"
     )
 
 
-def _with_body(status: int, body: object) -> Answer:
+def _with_body(status: int, body: object) -> MockResponse:
     if isinstance(body, str):
-        return Answer(status, text=body)
+        return MockResponse(status, text=body)
     if isinstance(body, bytes):
-        return Answer(status, content=body)
-    return Answer(status, json=body)
+        return MockResponse(status, content=body)
+    return MockResponse(status, json=body)
 
 
 def _body(json: object, text: str | None, html: str | None, content: bytes | None) -> tuple[str | None, bytes]:

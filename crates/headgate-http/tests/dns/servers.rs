@@ -1,4 +1,4 @@
-//! Name servers that do not reply, and hostnames without a reply.
+//! DNS servers that do not reply, and hostnames without a reply.
 
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use crate::harness::{Dead, config, loopback, resolve, resolver_with_retries, server, server_that};
 
 #[tokio::test]
-async fn a_dead_name_server_is_skipped_after_its_first_timeout() {
+async fn a_dead_dns_server_is_skipped_after_its_first_timeout() {
     let (dead, server) = (Dead::start(), server());
     let resolver = Resolver::with_config(config([dead.address(), server.address()]));
     assert_eq!(Ok(loopback()), resolve(&resolver, "first.example").await);
@@ -19,27 +19,27 @@ async fn a_dead_name_server_is_skipped_after_its_first_timeout() {
     for index in 0..100 {
         assert_eq!(Ok(loopback()), resolve(&resolver, &format!("name{index}.example")).await);
     }
-    // A machine that stalls for a second makes the first name server look dead, too.
+    // A machine that stalls for a second makes the first DNS server look dead, too.
     assert!(dead.query_count() < 20);
 }
 
 #[tokio::test]
-async fn the_next_name_server_is_queried_at_once_after_a_refusal_or_failure() {
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+async fn the_next_dns_server_is_queried_at_once_after_a_refusal_or_failure() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (failing, refusing, garbage, server) =
         (server_that("servfail"), server_that("refused"), server_that("garbage"), server());
-    for first in [nobody, failing.address(), refusing.address(), garbage.address()] {
+    for first in [closed, failing.address(), refusing.address(), garbage.address()] {
         let mut config = config([first, server.address()]);
-        // It would take this long to wait for the first name server.
+        // It would take this long to wait for the first DNS server.
         config.timeout = Duration::from_secs(3600);
         assert_eq!(Ok(loopback()), resolve(&Resolver::with_config(config), "www.example").await);
     }
-    let failure = resolve(&Resolver::with_config(config([nobody])), "www.example").await.unwrap_err();
-    assert_eq!(format!("the name server can't be asked: connection refused ({nobody})"), failure);
+    let failure = resolve(&Resolver::with_config(config([closed])), "www.example").await.unwrap_err();
+    assert_eq!(format!("the DNS server can't be queried: connection refused ({closed})"), failure);
 }
 
 #[tokio::test]
-async fn a_name_server_that_failed_for_a_hostname_is_not_queried_for_it_again() {
+async fn a_dns_server_that_failed_for_a_hostname_is_not_queried_for_it_again() {
     let failing = server_that("servfail");
     let resolver = Resolver::with_config(ResolverConfig { attempts: 5, ..config([failing.address()]) });
     assert!(resolve(&resolver, "www.example").await.is_err());
@@ -52,7 +52,7 @@ async fn a_lost_packet_is_resent() {
     let mut config = config([dead.address()]);
     (config.timeout, config.attempts) = (Duration::from_millis(50), 3);
     let failure = resolve(&Resolver::with_config(config), "www.example").await.unwrap_err();
-    assert_eq!(format!("no answer from the name server ({})", dead.address()), failure);
+    assert_eq!(format!("no response from the DNS server ({})", dead.address()), failure);
     assert_eq!(6, dead.query_count(), "three attempts for each family");
 }
 

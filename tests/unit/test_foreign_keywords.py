@@ -1,0 +1,215 @@
+"""Names of arguments in other libraries: each is accepted, or refused with the name that headgate has for it."""
+
+import asyncio
+import dataclasses
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+import headgate
+from headgate._foreign import MEANINGS
+
+URL: Final = "http://127.0.0.1:1/"
+NOT_OPTIONS: Final = {"name", "q", "verify"}
+"""Words before an equals sign in the messages that are no options of headgate."""
+ACCEPTED: Final = ""
+
+OF_CLIENTS = [
+    ("httpx", "base_url", "http://127.0.0.1:1", ACCEPTED),
+    ("httpx", "headers", {"X-Trace": "7"}, ACCEPTED),
+    ("httpx", "timeout", 5, ACCEPTED),
+    ("httpx", "max_redirects", 5, ACCEPTED),
+    ("httpx", "proxy", "http://127.0.0.1:1", ACCEPTED),
+    ("httpx", "verify", False, "insecure=True"),
+    ("httpx", "verify", "ca.pem", "cacert='ca.pem'"),
+    ("httpx", "auth", ("ann", "secret"), "user='name:password'"),
+    ("httpx", "params", {"page": 1}, "params of each request"),
+    ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
+    ("httpx", "follow_redirects", True, "redirects='follow'"),
+    ("httpx", "limits", None, "concurrency=256"),
+    ("httpx", "http1", True, "http1_1=True"),
+    ("httpx", "http2", True, "http1_1=True"),
+    ("httpx", "trust_env", False, "proxy='env'"),
+    ("httpx", "transport", None, "headgate.testing.mock"),
+    ("httpx", "mounts", {}, "headgate.testing.mock"),
+    ("httpx", "event_hooks", {}, "a function of yours"),
+    ("httpx", "default_encoding", "latin-1", "response.encoding = 'latin-1'"),
+    ("httpx", "max_connections", 10, "concurrency=256"),
+    ("httpx", "max_keepalive_connections", 10, "max_idle_connections=100"),
+    ("requests", "proxies", {}, "proxy='http://proxy.example:8080'"),
+    ("requests", "max_retries", 3, "retries=3"),
+    ("requests", "pool_connections", 10, "concurrency=256"),
+    ("requests", "pool_maxsize", 10, "concurrency=256"),
+    ("requests", "hooks", {}, "a function of yours"),
+    ("urllib3", "retries", 3, ACCEPTED),
+    ("urllib3", "backoff_factor", 0.1, "retry_delay=0.5"),
+    ("urllib3", "status_forcelist", [503], "retry_on='429,503'"),
+    ("urllib3", "source_address", ("192.0.2.1", 0), "local_address='192.0.2.1'"),
+    ("aiohttp", "connector", None, "concurrency_per_host=8"),
+    ("aiohttp", "limit", 10, "concurrency=256"),
+    ("aiohttp", "limit_per_host", 10, "concurrency_per_host=8"),
+    ("aiohttp", "cookie_jar", None, "headers={'Cookie': 'name=value'}"),
+    ("aiohttp", "raise_for_status", True, "response.raise_for_status()"),
+    ("aiohttp", "auto_decompress", False, "decode=False"),
+    ("aiohttp", "trace_configs", [], "a function of yours"),
+    ("aiohttp", "ssl", False, "insecure=True"),
+    ("aiohttp", "proxy_auth", None, "proxy='http://name:password@proxy.example:8080'"),
+]
+"""Of each argument: the library, its name there, a value, and what the message must contain."""
+
+OF_CALLS = [
+    ("httpx", "params", {"page": 1}, ACCEPTED),
+    ("httpx", "headers", {"X-Trace": "7"}, ACCEPTED),
+    ("httpx", "content", b"a", ACCEPTED),
+    ("httpx", "data", {"a": "1"}, ACCEPTED),
+    ("httpx", "files", {"a": b"1"}, ACCEPTED),
+    ("httpx", "json", {"a": 1}, ACCEPTED),
+    ("httpx", "auth", ("ann", "secret"), ACCEPTED),
+    ("httpx", "timeout", 5, ACCEPTED),
+    ("httpx", "follow_redirects", True, "here it is redirects='follow'"),
+    ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
+    ("httpx", "extensions", {}, "an option of the client"),
+    ("httpx", "verify", False, "the client has insecure=True"),
+    ("httpx", "cert", "client.pem", "headgate.Client(cert=...)"),
+    ("httpx", "proxy", "http://127.0.0.1:1", "headgate.Client(proxy=...)"),
+    ("requests", "allow_redirects", False, "here it is redirects='follow' or redirects='none'"),
+    ("requests", "proxies", {}, "the client has proxy="),
+    ("requests", "stream", True, "client.stream(method, url)"),
+    ("requests", "hooks", {}, "a function of yours"),
+    ("urllib3", "body", b"a", "here it is content"),
+    ("urllib3", "retries", 3, "headgate.Client(retries=...)"),
+    ("aiohttp", "max_redirects", 3, "headgate.Client(max_redirects=...)"),
+    ("aiohttp", "raise_for_status", True, "response.raise_for_status()"),
+    ("aiohttp", "compress", True, "the client has compress_body='gzip'"),
+    ("aiohttp", "ssl", False, "the client has insecure=True"),
+    ("aiohttp", "server_hostname", "a.example", "the client has tls_server_name="),
+]
+
+OF_JOBS = [
+    ("httpx", "headers", {"X-Trace": "7"}, ACCEPTED),
+    ("httpx", "json", {"a": 1}, ACCEPTED),
+    ("httpx", "verify", False, "insecure=True"),
+    ("httpx", "follow_redirects", False, "redirects='none'"),
+    ("httpx", "auth", ("ann", "secret"), "user='name:password'"),
+    ("httpx", "limits", None, "concurrency=256"),
+    ("httpx", "params", {"page": 1}, "url='https://host/?q={q}'"),
+    ("httpx", "content", b"a", "here it is data"),
+    ("httpx", "files", {}, "form=['name=@path']"),
+    ("httpx", "base_url", "http://127.0.0.1:1", "url='https://api.example.com/{id}'"),
+    ("requests", "proxies", {}, "proxy="),
+    ("requests", "max_retries", 3, "retries=3"),
+    ("aiohttp", "raise_for_status", True, "fail_on='4xx,5xx'"),
+    ("concurrent.futures", "max_workers", 10, "concurrency=256"),
+]
+
+
+def check(call: Any, message: str, library: str) -> None:
+    """Calls a function, and checks the message of its `TypeError`; without a message, it must accept the argument."""
+    if message == ACCEPTED:
+        call()
+        return
+    with pytest.raises(TypeError) as raised:
+        call()
+    assert message in str(raised.value), f"for users of {library}"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[headgate.Client]:
+    with headgate.Client(retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize("kind", [headgate.Client, headgate.AsyncClient])
+@pytest.mark.parametrize(("library", "name", "value", "message"), OF_CLIENTS)
+def test_a_client_accepts_a_name_or_names_ours(kind: Any, library: str, name: str, value: object, message: str) -> None:
+    def create() -> None:
+        made = kind(**{name: value})
+        made.close() if kind is headgate.Client else asyncio.run(made.aclose())
+
+    check(create, message, library)
+
+
+@pytest.mark.parametrize(("library", "name", "value", "message"), OF_CALLS)
+def test_a_call_accepts_a_name_or_names_ours(
+    client: headgate.Client, library: str, name: str, value: object, message: str
+) -> None:
+    def call() -> None:
+        with pytest.raises(headgate.ConnectError):
+            client.post(URL, **{name: value})  # type: ignore[arg-type] # some are mistakes
+
+    check(call, message, library)
+
+
+@pytest.mark.parametrize(("library", "name", "value", "message"), OF_JOBS)
+def test_a_job_accepts_a_name_or_names_ours(library: str, name: str, value: object, message: str) -> None:
+    options: Any = {name: value}
+    check(lambda: headgate.plan("http://127.0.0.1:1/[1-3]", **options), message, library)
+
+
+def test_the_message_names_the_function() -> None:
+    with pytest.raises(
+        TypeError, match=r"^AsyncClient\(\) got an unexpected keyword argument 'verify': here it is insec"
+    ):
+        headgate.AsyncClient(verify=False)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(
+        TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'limits': here it is concurrency"
+    ):
+        headgate.fetch(URL, "out", limits=5)  # type: ignore[call-arg] # the mistake
+
+
+@pytest.mark.parametrize("name", ["concurrency", "max_workers"])
+def test_the_functions_for_tasks_have_a_limit(name: str) -> None:
+    with pytest.raises(TypeError, match="here it is limit=100"):
+        headgate.amap(asyncio.sleep, [0], **{name: 5})  # type: ignore[call-overload] # the mistake
+
+
+class Timeout:
+    """Like that of httpx."""
+
+
+@pytest.mark.parametrize("timeout", [Timeout(), (3.05, 27), None])
+def test_a_value_with_several_timeouts_is_refused_with_the_options_for_them(timeout: Any) -> None:
+    with pytest.raises(headgate.UsageError, match=r"a number of seconds, not .* connect_timeout, first_byte_timeout"):
+        headgate.Client(timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout", [Timeout(), (3.05, 27)])
+def test_a_call_refuses_such_a_value_too(client: headgate.Client, timeout: Any) -> None:
+    with pytest.raises(
+        headgate.InvalidRequest, match=r"a number of seconds, not .* connect_timeout, first_byte_timeout"
+    ):
+        client.get(URL, timeout=timeout)
+
+
+def test_a_certificate_and_its_key_are_two_options() -> None:
+    with pytest.raises(headgate.UsageError, match=r"cert must be one path: .* key='key.pem'"):
+        headgate.Client(cert=("client.pem", "key.pem"))  # type: ignore[arg-type] # the mistake
+
+
+def test_a_call_for_a_token_names_the_option(client: headgate.Client) -> None:
+    with pytest.raises(headgate.InvalidRequest, match="bearer='token'"):
+        client.get(URL, auth=object())  # type: ignore[arg-type] # the mistake
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [("ok", "is_success"), ("status", "status_code"), ("reason", "reason_phrase"), ("iter_content", "iter_bytes")],
+)
+def test_an_attribute_of_a_response_of_another_library_is_refused_with_ours(there: str, here: str) -> None:
+    response = headgate.Response(headgate.Request(URL), None)  # type: ignore[arg-type] # it is not read
+    with pytest.raises(AttributeError, match=f"has no attribute '{there}': here it is {here}"):
+        getattr(response, there)
+    assert not hasattr(response, "unknown")
+
+
+def test_each_name_in_the_table_leads_to_an_option_that_exists() -> None:
+    functions: list[Any] = [headgate.Client, headgate.fetch, headgate.amap]
+    known = {name for function in functions for name in inspect.signature(function).parameters}
+    known |= {field.name for field in dataclasses.fields(headgate.Request)}
+    for name, meanings in MEANINGS.items():
+        for option, text in meanings.items():
+            assert option in known, name
+            assert [] == [ours for ours in re.findall(r"\b(\w+)=", text) if ours not in known | NOT_OPTIONS]

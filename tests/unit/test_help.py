@@ -1,0 +1,117 @@
+"""The help: a short one, the whole one, and a page for each group of flags."""
+
+import re
+import shlex
+from importlib import import_module
+
+import pytest
+
+from headgate._native import ERROR_KINDS
+from headgate.cli import _fetch_flags
+from headgate.cli._groups import GROUPS
+from headgate.cli._parser import Flag, Parser
+from support.command import VERBS, flags_in, mistakes, printed
+
+MOST_FLAGS = 12
+"""The bound of flags in a group of `headgate fetch --help`."""
+
+
+def flags(group: str) -> list[Flag]:
+    """The flags of a group, as the help has them."""
+    return [flag for flag in _fetch_flags.parser().flags() if flag.group == group and flag.is_shown]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the width that the help has without a terminal."""
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_the_short_help_has_15_flags_on_a_line_each_and_the_groups() -> None:
+    usage, about, common, groups, see = printed("fetch", "-h").rstrip().split("\n\n")
+    assert "usage: headgate fetch INPUT... -o OUT [flags]" == usage
+    assert "Makes one request for each row of INPUT and writes the results into OUT." == about
+    lines = common.splitlines()[1:]
+    assert lines[0].startswith("  INPUT ")
+    assert ["-o", "--url", "-H", "--bearer", "-d"] == [line.split()[0].rstrip(",") for line in lines[1:6]]
+    assert 1 + 15 == len(lines)
+    assert all(re.match(r"  [-I]", line) for line in lines), "a flag takes more than a line"
+    assert list(GROUPS) == [line.split()[0] for line in groups.splitlines()[1:]]
+    assert "`headgate help GROUP`" in see
+    assert "`headgate fetch --help`" in see
+
+
+def test_the_whole_help_has_every_flag_in_groups_of_at_most_12() -> None:
+    text = printed("fetch", "--help")
+    titles = [line.partition(":")[0] for line in text.splitlines() if re.match(r"[a-z]+: ", line)]
+    assert ["usage", *GROUPS] == titles
+    assert {} == {group: len(flags(group)) for group in GROUPS if not 1 <= len(flags(group)) <= MOST_FLAGS}
+    assert {flag.group for flag in _fetch_flags.parser().flags() if flag.dest != "help"} == set(GROUPS)
+    assert {name for group in GROUPS for flag in flags(group) for name in flag.names} <= set(flags_in(text))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_page_of_a_group_has_its_flags_and_two_examples_that_use_them(group: str) -> None:
+    page = printed("help", group)
+    assert page.startswith(f"{group}: {GROUPS[group].about}\n\n")
+    described, _, examples = page.partition("\n\nexamples:\n")
+    assert [flag.usage() for flag in flags(group)] == re.findall(r"^  (-.*)$", described, re.MULTILINE)
+    names = {name for flag in flags(group) for name in flag.names} | {"--no-location"}
+    lines = examples.splitlines()
+    assert 2 == len(lines)
+    for line in lines:
+        _, verb, *words = shlex.split(line)
+        parser: Parser = import_module(f"headgate.cli.{verb}").parser()
+        values = parser.read(words)
+        assert values is not None
+        assert [] == values.mistakes
+        assert names & set(words), line
+
+
+def test_the_page_of_a_group_describes_a_flag_in_whole_sentences() -> None:
+    page = " ".join(printed("help", "retries").split())
+    assert "Longest delay before the second attempt. It doubles with each further one" in page
+    assert "Default: 3." in page
+    assert "Can be repeated." in printed("help", "network")
+
+
+def test_the_error_kinds_are_explained() -> None:
+    page = printed("help", "errors")
+    assert [name for name, _ in ERROR_KINDS] == re.findall(r"^  (\w+)", page, re.MULTILINE)
+    assert "the TLS handshake failed" in page
+
+
+def test_the_list_of_help_has_the_verbs_and_then_the_topics() -> None:
+    names = re.findall(r"^  (\w+) ", printed("help"), re.MULTILINE)
+    assert [*VERBS, "help", *GROUPS, "errors"] == names
+
+
+def test_a_plan_refers_to_the_groups_of_fetch() -> None:
+    page = printed("plan", "--help")
+    own = re.findall(r"^  (--?[a-z-]+)", page.partition("\nother:")[0], re.MULTILINE)
+    assert ["--assume-latency", "--probe", "--as-json", "--curl"] == own
+    assert set(GROUPS) <= set(re.findall(r"^  (\w+) ", page, re.MULTILINE))
+    assert "`headgate help GROUP`" in page
+
+
+def test_an_unknown_topic_is_refused_with_the_nearest_one() -> None:
+    for topic, hint in (("retris", "retries"), ("fecth", "fetch"), ("eror", "errors")):
+        assert [f"unknown verb or group {topic}: did you mean {hint}?"] == refused("help", topic)
+    assert ["unknown verb or group xyzzy"] == refused("help", "xyzzy")
+
+
+def refused(*arguments: str) -> list[str]:
+    return mistakes(*arguments, see="headgate --help")
+
+
+@pytest.mark.parametrize("verb", ["status", "plan"])
+def test_json_for_programs_has_one_spelling(verb: str) -> None:
+    parser: Parser = import_module(f"headgate.cli.{verb}").parser()
+    assert {"--as-json", "--no-as-json"} <= {name for flag in parser.flags() for name in flag.names}
+
+
+def test_durations_have_the_placeholder_time() -> None:
+    parsers: list[Parser] = [import_module(f"headgate.cli.{verb}").parser() for verb in VERBS]
+    placeholders = {flag.metavar for parser in parsers for flag in parser.flags()}
+    assert "TIME" in placeholders
+    assert set() == placeholders & {"SECONDS", "S", "DURATION"}
