@@ -32,7 +32,7 @@ def _options(group: str) -> str:
     return _table(
         ["option", "Python", "default", ""],
         (
-            [_flags(name, option), _keyword(name, option), _default(option), option.help]
+            [_flags(name, option), _keyword(name, option), _default(option), _help(option)]
             for name, option in _option_flags.typed(FETCH, group).items()
         ),
     )
@@ -41,6 +41,12 @@ def _options(group: str) -> str:
 def _flags(name: str, option: JobOption) -> str:
     *others, last = option.flags_of(name)
     return ", ".join(f"`{flag}`" for flag in [*others, f"{last} {option.metavar}".rstrip()])
+
+
+def _help(option: JobOption) -> str:
+    """Returns the description of a flag; one that turns something off has one of its own."""
+    text = option.flag_help
+    return f"{text[0].upper()}{text[1:]}." if option.default is True and text else option.help
 
 
 def _keyword(name: str, option: JobOption) -> str:
