@@ -81,7 +81,7 @@ def test_killed_while_rows_are_throttled_a_job_loses_nothing_and_doubles_nothing
                 server.until(now)
                 if number == 0:
                     read_in_turn = ROWS - ROWS_OF_A_HOST - FIT_INTO_MEMORY
-                    assert server.succeeded < read_in_turn, "the last host was reached as others were passed over"
+                    assert server.succeeded < read_in_turn, "the last host was reached after earlier rows were deferred"
                 if stop != signal.SIGKILL:
                     # A refusal while the job stops is the final outcome.
                     server.is_calm = True
