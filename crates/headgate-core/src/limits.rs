@@ -298,9 +298,12 @@ impl FromStr for RetryOn {
     type Err = String;
 
     /// Parses kinds, statuses and classes between commas: `connect,timeout,429,5xx`; `timeout` includes `connect_timeout`.
-    /// `none` or an empty text is the empty set. If each has a sign, they change the default: `+protocol,-429`.
+    /// `none` alone or an empty text is the empty set. If each has a sign, they change the default: `+protocol,-429`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = || text.split(',').map(str::trim).filter(|part| !matches!(*part, "" | "none"));
+        if text.trim() == "none" {
+            return Ok(Self::default());
+        }
+        let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
         let is_change = |part: &str| part.starts_with(['+', '-']);
         if !parts().any(is_change) {
             let mut on = Self::default();
@@ -324,7 +327,7 @@ impl FromStr for RetryOn {
 
 fn wrong_failures(text: &str) -> String {
     format!(
-        "'{text}': write error kinds, statuses and classes, such as connect,timeout,429,5xx, or none; with signs, +404,-429"
+        "'{text}': write error kinds, statuses and classes, such as connect,timeout,429,5xx, or none alone; with signs, +404,-429"
     )
 }
 
@@ -456,7 +459,7 @@ mod tests {
             let error = text.parse::<RetryOn>().expect_err(text);
             assert!(error.contains("give each failure a sign"), "{error}");
         }
-        for text in ["+protocols", "timeouts", "-", "status:9"] {
+        for text in ["+protocols", "timeouts", "-", "status:9", "connect,none"] {
             assert!(text.parse::<RetryOn>().expect_err(text).contains("write error kinds"), "{text}");
         }
         assert_eq!(RetryOn::default(), retry_on("none"));

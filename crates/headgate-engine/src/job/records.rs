@@ -8,6 +8,9 @@ use arrow_select::filter::filter_record_batch;
 use headgate_core::error::JobError;
 use headgate_core::failed_by::status_key;
 
+/// The columns that the functions of this module read.
+pub(super) const OUTCOME_COLUMNS: [&str; 4] = ["row", "status", "error", "attempts"];
+
 pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
     let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
     rows.map(|rows| rows.values().to_vec()).ok_or_else(|| JobError::internal("results have no column of rows"))

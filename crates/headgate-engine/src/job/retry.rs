@@ -2,7 +2,7 @@
 //! parts of the rows are replaced in one commit. Rows that succeed now are in a `part-*` then. The attempts of a row add up.
 //!
 //! A retry works in rounds: the source reads the rows of one part, or of a few small ones, and continues with the next parts
-//! when the sink has replaced these. Only the numbers of a round's rows are kept in memory. A round may take long. So that a
+//! when the sink has replaced these. Of a round's rows, compressed sets of their numbers are kept in memory. A round may take long. So that a
 //! crash loses no more of it than of any run, its parts are also replaced at intervals, with the outcomes so far.
 
 mod only;
@@ -28,7 +28,7 @@ use headgate_core::source_size::SourceSize;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::columns::result::ResultColumns;
 use headgate_table::parts::name::PartKind;
-use headgate_table::parts::read::read_part;
+use headgate_table::parts::read::read_columns;
 use headgate_table::source::compared::{Beyond, Comparison};
 use headgate_table::source::content::{Content, Unread};
 use headgate_table::source::fingerprint::Fingerprint;
@@ -42,7 +42,7 @@ use super::done_rows::DoneRows;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::part_format::PartFormat;
-use super::records::{attempts_of, outcomes, rows};
+use super::records::{OUTCOME_COLUMNS, attempts_of, outcomes, rows};
 use super::status;
 use super::writer::{CommittedState, JobWriter, MonotonicClock};
 
@@ -169,7 +169,7 @@ impl OpenRetry {
             only,
             kept: columns.kept.clone(),
             parts: parts.into_iter(),
-            input: Selected::new(first, &job.source.name(), Vec::new()),
+            input: Selected::new(first, &job.source.name()),
             stage: Stage::BetweenRounds,
             round_bytes: job.sink.part_size,
             rounds: rounds.clone(),
@@ -342,13 +342,12 @@ impl Source for RetrySource {
             let Some(round) = self.next_round()? else { return Ok(None) };
             let rows = round.rows();
             // A part without rows to retry: the run may have been stopped meanwhile.
-            let Some(first) = rows.first() else { return Ok(Some(RowBatch::new())) };
-            if *first < self.input.position() {
+            let Some(first) = rows.min() else { return Ok(Some(RowBatch::new())) };
+            if first < self.input.position() {
                 // Parts are not in the order of the input, and a source only reads forward.
                 self.input = Selected::new(
                     open_input(&self.options, self.fingerprint.as_ref(), self.content.as_ref())?,
                     &self.options.name(),
-                    Vec::new(),
                 );
             }
             self.input.select(rows)?;
@@ -385,34 +384,37 @@ impl Source for RetrySource {
 impl RetrySource {
     /// Returns the next parts with rows to retry, or one part without such rows; `None`: there are no more parts.
     fn next_round(&mut self) -> Result<Option<RetryRound>, JobError> {
-        let (mut parts, mut attempts, mut rows, mut bytes) = (Vec::new(), Vec::new(), 0, 0);
+        let (mut round, mut rows, mut bytes) = (RetryRound::default(), 0, 0);
         let mut is_end = true;
         while rows < ROUND_ROWS
             && bytes < self.round_bytes
             && let Some(part) = self.parts.next()
         {
             is_end = false;
-            let before = attempts.len();
-            self.add_attempts(&part, &mut attempts)?;
-            if attempts.len() == before {
+            if !self.add_rows(&part, &mut round)? {
                 break;
             }
             rows += part.rows;
             bytes += part.bytes;
-            parts.push(part);
+            round.parts.push(part);
         }
-        Ok((!is_end).then(|| RetryRound::new(parts, attempts)))
+        Ok((!is_end).then_some(round))
     }
 
-    fn add_attempts(&self, part: &PartRecord, attempts: &mut Vec<(u64, i16)>) -> Result<(), JobError> {
+    /// Adds the rows of a part that are to be retried. Returns whether there are any.
+    fn add_rows(&self, part: &PartRecord, round: &mut RetryRound) -> Result<bool, JobError> {
         let path = self.storage.path().join(&part.name);
-        for batch in read_part(self.storage.as_ref(), &path, part.crc32, &self.schema)? {
+        let mut has_rows = false;
+        for batch in read_columns(self.storage.as_ref(), &path, part.crc32, &self.schema, &OUTCOME_COLUMNS)? {
             let batch = batch?;
-            let tried = attempts_of(&batch)?.values().to_vec();
-            let wanted = outcomes(&batch).into_iter().map(|kind| Only::any(&self.only, &kind));
-            let rows = rows(&batch)?.into_iter().zip(tried).zip(wanted);
-            attempts.extend(rows.filter(|(_, wanted)| *wanted).map(|((row, tried), _)| (row as u64, tried)));
+            let tried = attempts_of(&batch)?.values();
+            for ((row, tried), outcome) in rows(&batch)?.into_iter().zip(tried).zip(outcomes(&batch)) {
+                if Only::any(&self.only, &outcome) {
+                    round.add(row as u64, *tried);
+                    has_rows = true;
+                }
+            }
         }
-        Ok(())
+        Ok(has_rows)
     }
 }

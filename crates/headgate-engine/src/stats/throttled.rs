@@ -46,7 +46,7 @@ impl ThrottledStretch {
         // The host counts only if it is throttled for the same reason.
         let host = self.host.as_ref().filter(|host| host.throttled_by == Some(by) || by == ThrottledBy::HeadOfLine);
         let name = host.map_or("a host", |host| &*host.name);
-        let rows = rows(host.map_or(self.waiting, |host| host.waiting));
+        let rows = rows(host.map_or(self.waiting, |host| host.waiting), &percent);
         match by {
             ThrottledBy::Rate => {
                 let rate = self.limits.rate.map_or_else(String::new, |rate| format!(" of {rate}"));
@@ -112,8 +112,13 @@ impl ThrottledStretch {
     }
 }
 
-fn rows(count: u64) -> String {
-    if count == 1 { "1 row waits".into() } else { format!("{} rows wait", grouped(count)) }
+/// Says how many rows wait, or for which share of the time rows waited if none waits any more.
+fn rows(count: u64, percent: &str) -> String {
+    match count {
+        0 => format!("{percent} of the time rows waited"),
+        1 => "1 row waits".to_owned(),
+        _ => format!("{} rows wait", grouped(count)),
+    }
 }
 
 fn kind(by: ThrottledBy) -> BottleneckKind {

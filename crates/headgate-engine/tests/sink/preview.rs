@@ -69,9 +69,9 @@ fn failed_rows_can_be_shown_alone() {
         assert!(error.to_string().ends_with("not a file of failed rows: name the directory that it is in"), "{error}");
         assert_eq!(1, preview(&directory.path().join(name.replace("part", "failed")), 10, true).unwrap().rows.len());
     }
-    let answered_alone = tempfile::tempdir().unwrap();
-    write(&options(answered_alone.path(), Format::Parquet), [batch([succeeded(0, b"")])]);
-    let seen = preview(answered_alone.path(), 10, true).unwrap();
+    let only_succeeded = tempfile::tempdir().unwrap();
+    write(&options(only_succeeded.path(), Format::Parquet), [batch([succeeded(0, b"")])]);
+    let seen = preview(only_succeeded.path(), 10, true).unwrap();
     assert_eq!((0, Some(0)), (seen.rows.len(), seen.total_rows));
 }
 

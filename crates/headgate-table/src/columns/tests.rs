@@ -20,14 +20,14 @@ use super::result::ResultColumns;
 use super::schema::schema;
 
 /// The status, headers and body of a response.
-type ChosenAnswer = (u16, Vec<(String, Vec<u8>)>, Option<Vec<u8>>);
+type ChosenResponse = (u16, Vec<(String, Vec<u8>)>, Option<Vec<u8>>);
 
 /// The parts of an outcome that a test chooses.
 #[derive(Debug, Clone)]
 struct Chosen {
     method: &'static str,
     number: i64,
-    response: Option<ChosenAnswer>,
+    response: Option<ChosenResponse>,
     failure: Option<String>,
     kept: Option<i64>,
     failed: bool,

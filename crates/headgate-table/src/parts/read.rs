@@ -61,6 +61,24 @@ pub fn read_part(storage: &dyn Storage, path: &Path, crc32: u32, schema: &Schema
     batches(open_committed(storage, path, crc32)?, path, schema)
 }
 
+/// Returns the rows of a part as [`read_part`] does. The batches have the named columns. NDJSON has all columns.
+///
+/// # Errors
+/// The errors of [`read_part`].
+pub fn read_columns(
+    storage: &dyn Storage,
+    path: &Path,
+    crc32: u32,
+    schema: &SchemaRef,
+    columns: &[&str],
+) -> Result<PartBatches, JobError> {
+    let mut part = read_part(storage, path, crc32, schema)?;
+    if let FormatBatches::Parquet(batches) = &mut part.batches {
+        batches.project(columns);
+    }
+    Ok(part)
+}
+
 fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     if is_parquet(path) {
         return parquet_batches(file, path, schema);

@@ -1,13 +1,15 @@
 //! Some rows of an input, by their ordinals, for a retry.
 
 use std::cmp::Ordering;
-use std::vec::IntoIter;
+use std::iter::Peekable;
+use std::vec;
 
 use arrow_schema::Fields;
 use headgate_core::error::JobError;
 use headgate_core::message::Message;
 use headgate_core::row::{MAX_BATCH_ROWS, Row, RowBatch};
 use headgate_core::source_size::SourceSize;
+use roaring::{RoaringTreemap, treemap};
 
 use super::batches::passed;
 use super::fingerprint::Fingerprint;
@@ -16,47 +18,44 @@ use super::{Reopener, Source};
 /// A gap of at most this many rows is read: a skip may cost as much as reading a batch.
 pub const MAX_READ_GAP: u64 = MAX_BATCH_ROWS as u64;
 
-/// The rows of one list of ordinals after another; each list begins after the one before.
+/// The rows of one set of ordinals after another; each set begins after the one before.
 pub struct Selected {
     source: Box<dyn Source>,
     /// The input's name, for messages.
     input: String,
     /// The remaining ordinals, ascending.
-    wanted: IntoIter<u64>,
-    /// The number of rows of this list.
+    wanted: Peekable<treemap::IntoIter>,
+    /// The number of rows of this set.
     count: u64,
     /// The rest of the batch that was read last.
-    read: IntoIter<Row>,
+    read: vec::IntoIter<Row>,
     /// The ordinal after that batch.
     next: u64,
 }
 
 impl Selected {
-    /// Returns the rows with these ordinals, in ascending order and each once, of a source that has not been read from.
-    pub fn new(source: Box<dyn Source>, input: &str, ordinals: Vec<u64>) -> Self {
-        let (wanted, count) = sorted(ordinals);
-        Self { source, input: input.to_owned(), wanted, count, read: Vec::new().into_iter(), next: 0 }
+    /// Returns no rows yet of a source that has not been read from.
+    pub fn new(source: Box<dyn Source>, input: &str) -> Self {
+        let wanted = RoaringTreemap::new().into_iter().peekable();
+        Self { source, input: input.to_owned(), wanted, count: 0, read: Vec::new().into_iter(), next: 0 }
     }
 
-    /// Returns the ordinal of the first row that can still be read: a list that begins before it needs the input to be
+    /// Returns the ordinal of the first row that can still be read: a set that begins before it needs the input to be
     /// opened anew.
     pub fn position(&self) -> u64 {
         self.read.as_slice().first().map_or(self.next, |row| row.ordinal)
     }
 
-    /// Replaces the list; rows that were not handed on are dropped.
+    /// Replaces the set; rows that were not handed on are dropped.
     ///
     /// # Errors
-    /// `Internal`: the list begins before [`Selected::position`].
-    pub fn select(&mut self, ordinals: Vec<u64>) -> Result<(), JobError> {
-        let (wanted, count) = sorted(ordinals);
-        if let Some(first) = wanted.as_slice().first()
-            && *first < self.position()
-        {
-            return Err(passed(*first, self.position()));
+    /// `Internal`: the set begins before [`Selected::position`].
+    pub fn select(&mut self, ordinals: RoaringTreemap) -> Result<(), JobError> {
+        if let Some(first) = ordinals.min().filter(|first| *first < self.position()) {
+            return Err(passed(first, self.position()));
         }
-        self.wanted = wanted;
-        self.count = count;
+        self.count = ordinals.len();
+        self.wanted = ordinals.into_iter().peekable();
         Ok(())
     }
 
@@ -87,7 +86,7 @@ impl Source for Selected {
     fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
         let mut batch = RowBatch::new();
         while batch.is_empty() {
-            let Some(mut wanted) = self.wanted.as_slice().first().copied() else { return Ok(None) };
+            let Some(mut wanted) = self.wanted.peek().copied() else { return Ok(None) };
             if self.read.as_slice().is_empty() {
                 self.read_towards(wanted)?;
             }
@@ -98,9 +97,9 @@ impl Source for Selected {
                     Ordering::Greater => return Err(self.missing(wanted)),
                 }
                 self.wanted.next();
-                match self.wanted.as_slice().first() {
+                match self.wanted.peek() {
                     Some(next) => wanted = *next,
-                    // The rows after it stay for the next list.
+                    // The rows after it stay for the next set.
                     None => break,
                 }
             }
@@ -108,14 +107,13 @@ impl Source for Selected {
         Ok(Some(batch))
     }
 
-    /// Skips to the first row of the list that is not before this ordinal. The input itself is skipped at the next read.
+    /// Skips to the first row of the set that is not before this ordinal. The input itself is skipped at the next read.
     fn skip_to(&mut self, ordinal: u64) -> Result<(), JobError> {
-        let before = self.wanted.as_slice().partition_point(|wanted| *wanted < ordinal);
-        self.wanted.by_ref().take(before).for_each(drop);
+        while self.wanted.next_if(|wanted| *wanted < ordinal).is_some() {}
         Ok(())
     }
 
-    /// Returns the length of the list as the number of rows. How many bytes of the input they will take is not known.
+    /// Returns the size of the set as the number of rows. How many bytes of the input they will take is not known.
     fn size(&self) -> SourceSize {
         SourceSize { rows: Some(self.count), bytes: None, bytes_read: self.source.size().bytes_read }
     }
@@ -135,11 +133,4 @@ impl Source for Selected {
     fn kept_fields(&self) -> Fields {
         self.source.kept_fields()
     }
-}
-
-fn sorted(mut ordinals: Vec<u64>) -> (IntoIter<u64>, u64) {
-    ordinals.sort_unstable();
-    ordinals.dedup();
-    let count = ordinals.len() as u64;
-    (ordinals.into_iter(), count)
 }

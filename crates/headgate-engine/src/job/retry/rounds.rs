@@ -1,18 +1,19 @@
 //! The rounds of a retry, shared by its source and its sink: the rows of a few parts are retried at a time.
 
+use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use headgate_core::error::JobError;
-use roaring::RoaringTreemap;
+use roaring::{MultiOps as _, RoaringTreemap};
 
 use crate::job::commit::PartRecord;
 
 /// Parts whose rows are retried together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RetryRound {
-    parts: Vec<PartRecord>,
-    /// The rows to retry, in order, and the number of earlier attempts of each.
-    attempts: Vec<(u64, i16)>,
+    pub(super) parts: Vec<PartRecord>,
+    /// The rows to retry, by the number of their earlier attempts.
+    attempts: BTreeMap<i16, RoaringTreemap>,
     done: RoaringTreemap,
     /// The done rows whose outcomes are not committed.
     uncommitted: RoaringTreemap,
@@ -38,19 +39,22 @@ struct State {
 }
 
 impl RetryRound {
-    /// `attempts` has the rows to retry, and the number of earlier attempts of each.
-    pub(super) fn new(parts: Vec<PartRecord>, mut attempts: Vec<(u64, i16)>) -> Self {
-        attempts.sort_unstable();
-        Self { parts, attempts, done: RoaringTreemap::new(), uncommitted: RoaringTreemap::new() }
+    /// Adds a row to retry, with the number of its earlier attempts.
+    pub(super) fn add(&mut self, row: u64, attempts: i16) {
+        self.attempts.entry(attempts).or_default().insert(row);
     }
 
-    /// Returns the rows to retry, in order.
-    pub(super) fn rows(&self) -> Vec<u64> {
-        self.attempts.iter().map(|(row, _)| *row).collect()
+    /// Returns the rows to retry.
+    pub(super) fn rows(&self) -> RoaringTreemap {
+        self.attempts.values().union()
+    }
+
+    fn attempts_of(&self, row: u64) -> Option<i16> {
+        self.attempts.iter().find(|(_, rows)| rows.contains(row)).map(|(attempts, _)| *attempts)
     }
 
     fn is_complete(&self) -> bool {
-        self.done.len() == self.attempts.len() as u64
+        self.done.len() == self.attempts.values().map(RoaringTreemap::len).sum::<u64>()
     }
 }
 
@@ -74,8 +78,8 @@ impl Rounds {
         let round = round.ok_or_else(|| JobError::internal("a row ended that was not retried"))?;
         let mut tried = Vec::with_capacity(rows.len());
         for row in rows.iter().map(|row| *row as u64) {
-            match round.attempts.binary_search_by_key(&row, |(row, _)| *row) {
-                Ok(at) if round.done.insert(row) => tried.push(round.attempts[at].1),
+            match round.attempts_of(row) {
+                Some(attempts) if round.done.insert(row) => tried.push(attempts),
                 _ => return Err(JobError::internal(format!("row {row} ended twice, or was not retried"))),
             }
             round.uncommitted.insert(row);

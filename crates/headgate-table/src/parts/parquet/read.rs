@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use headgate_core::row::rows_of_a_batch;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
@@ -13,6 +14,7 @@ use parquet::arrow::arrow_reader::{
 pub(in crate::parts) struct ParquetBatches {
     file: File,
     metadata: ArrowReaderMetadata,
+    projection: ProjectionMask,
     next_group: usize,
     group: Option<ParquetRecordBatchReader>,
 }
@@ -32,7 +34,12 @@ impl ParquetBatches {
         let stored = caught(|| load(&file))?;
         let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), with_schema)
             .map_err(|error| format!("it has other columns than the job: {error}"))?;
-        Ok(Self { file, metadata, next_group: 0, group: None })
+        Ok(Self { file, metadata, projection: ProjectionMask::all(), next_group: 0, group: None })
+    }
+
+    /// Reads these columns only.
+    pub(in crate::parts) fn project(&mut self, columns: &[&str]) {
+        self.projection = ProjectionMask::columns(self.metadata.parquet_schema(), columns.iter().copied());
     }
 
     /// Returns the next batch, or `None` at the end. It must not be called again after an error.
@@ -56,6 +63,7 @@ impl ParquetBatches {
         let size = |number: i64| u64::try_from(number).unwrap_or_default();
         let file = self.file.try_clone().map_err(|error| error.to_string())?;
         ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_projection(self.projection.clone())
             .with_row_groups(vec![index])
             .with_batch_size(rows_of_a_batch(size(group.total_byte_size()), size(group.num_rows())))
             .build()
