@@ -26,7 +26,7 @@ CHECKED := $(CURDIR)/target/check
 FUZZ_SECONDS := 60
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-tasks bench-tls bench-tools fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ bench-portal: build $(STAMPS)/bench ## measure what a call from a thread into an
 
 bench-scaleout: build $(STAMPS)/bench $(STAMPS)/test $(STAMPS)/clusters ## measure requests within Ray Data and Spark; BENCH_FLAGS='--rows 100000' makes fewer
 	@$(BIN)/python bench/scaleout.py $(BENCH_FLAGS)
+
+bench-startup: build $(STAMPS)/bench ## measure the import, the first client and its first response beside httpx; BENCH_FLAGS=--save keeps it
+	@$(BIN)/python bench/startup.py $(BENCH_FLAGS)
 
 bench-tasks: build $(STAMPS)/bench ## measure what a bounded task costs beside other ways; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/tasks.py $(BENCH_FLAGS)

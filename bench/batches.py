@@ -58,7 +58,7 @@ def _compare(server: str, place: Path, rows: int, concurrency: int, rounds: int)
             statuses = pa.record_batch(batch)["status"]
             found += statuses.to_numpy(zero_copy_only=False).sum()
         if found != 200 * rows:
-            sys.exit("an answer was wrong")
+            sys.exit("a response was wrong")
 
     def from_a_generator() -> None:
         urls = (f"{server}/{number}" for number in range(rows))

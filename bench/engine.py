@@ -15,7 +15,7 @@ from inside import hosts, select, warm
 QUESTIONS: Final[dict[str, Question]] = {"hosts": hosts, "select": select, "warm": warm}
 _CAVEATS: Final = (
     command.TRUST_RATIOS,
-    "- Loopback, no TLS, short answers: what is measured is headgate's own work for a request or a run.",
+    "- Loopback, no TLS, short responses: what is measured is headgate's own work for a request or a run.",
     "- Where the server's core is as busy as can be and headgate's is not, the requests a second are the server's.",
 )
 

@@ -15,7 +15,7 @@ from wide import lists, memory
 QUESTIONS: Final[dict[str, Question]] = {"lists": lists, "memory": memory}
 _CAVEATS: Final = (
     command.TRUST_RATIOS,
-    "- Loopback, no TLS, short answers: over a network, a new connection costs round trips as well.",
+    "- Loopback, no TLS, short responses: over a network, a new connection costs round trips as well.",
     "- Where the server's core is as busy as can be and the client's is not, the requests a second are the server's.",
 )
 

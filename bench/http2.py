@@ -48,12 +48,12 @@ _CONFIG: Final = """\
 _HOLDING: Final = """\
 const { readFileSync } = require("fs");
 const [, protocol, held, directory] = process.argv;
-const answer = (_, response) => setTimeout(() => response.end("held"), Number(held));
+const respond = (_, response) => setTimeout(() => response.end("held"), Number(held));
 const kind = require({ "HTTP/2": "http2", "HTTP/1.1": "http" }[protocol] ?? "https");
 const secret = directory
   ? { cert: readFileSync(`${directory}/certificate.pem`), key: readFileSync(`${directory}/key.pem`) }
   : {};
-const server = kind.createServer({ settings: { maxConcurrentStreams: 1000 }, ...secret }, answer);
+const server = kind.createServer({ settings: { maxConcurrentStreams: 1000 }, ...secret }, respond);
 server.keepAliveTimeout = 0;
 server.listen(0, "127.0.0.1", 65535, () => console.log(server.address().port));
 """
@@ -186,7 +186,7 @@ def _row(name: str, client: str, made: Sequence[Made]) -> list[str]:
 def _holding(protocol: str) -> Iterator[str]:
     node = shutil.which("node")
     if node is None:
-        raise ServerError("node is what holds the answers back, and there is none; run: apt install nodejs")
+        raise ServerError("node, which delays the responses, is not installed; run: apt install nodejs")
     with tempfile.TemporaryDirectory(prefix="headgate-bench-http2-") as directory:
         argv = [node, "-e", _HOLDING, protocol, str(_HELD_MS)]
         is_tls = protocol.endswith("TLS")

@@ -24,8 +24,8 @@ from harness.servers import ServerError
 QUESTIONS: Final[dict[str, Question]] = {"one": one, "threads": threads, "in-flight": in_flight, "zeo": zeo}
 
 _NOTES: Final = """\
-- The clients don't do the same work: the blocking socket repeats one request, and looks for no more in an answer than
-  its status and where its body begins and ends; requests looks for proxies and passwords before each.
+- The clients don't do the same work: the blocking socket repeats one request, and reads no more of a response
+  than its status and where its body begins and ends; requests looks for proxies and passwords before each.
 - `µs each` is what a caller waits on average, `median` what half of its requests take at most: on a machine that others
   use, too, the latter says more. CPU is of all threads of the client's process.
 - ZEO's server runs on uvloop's loop, whatever the loop of the client. The client looks into its cache before a call,

@@ -25,7 +25,7 @@ def main() -> None:
         _run(call, threads, _WARM_UP)
         cpu_s, wall_s, total = _run(call, threads, each)
     calls = threads * each
-    wrong = "" if total == calls else f"{total} calls have answered, not {calls}"
+    wrong = "" if total == calls else f"{total} calls have returned, not {calls}"
     print(json.dumps({"cpu_us": 1e6 * cpu_s / calls, "wall_us": 1e6 * wall_s / calls, "wrong": wrong}))
 
 

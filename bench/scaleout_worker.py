@@ -86,10 +86,10 @@ def ray_processor(rows: int, url: str, concurrency: int) -> int:
     processor = build_processor(
         HttpRequestProcessorConfig(url=url + "/echo", concurrency=1),
         preprocess=lambda row: {"payload": {"id": row["id"]}},
-        postprocess=lambda row: {"answered": row["http_response"] is not None},
+        postprocess=lambda row: {"succeeded": row["http_response"] is not None},
     )
     results = processor(dataset(rows))
-    return sum(int(batch["answered"].sum()) for batch in results.iter_batches())
+    return sum(int(batch["succeeded"].sum()) for batch in results.iter_batches())
 
 
 def spark(rows: int, url: str, concurrency: int) -> int:
@@ -98,7 +98,7 @@ def spark(rows: int, url: str, concurrency: int) -> int:
 
     frame = numbers(rows)
     fetch = headgate.spark.fetch(url=url + "/{number}", concurrency=concurrency // _CORES)
-    return answered(frame.mapInArrow(fetch, fetch.schema(frame)))
+    return succeeded_rows(frame.mapInArrow(fetch, fetch.schema(frame)))
 
 
 def spark_nothing(rows: int, url: str, concurrency: int) -> int:
@@ -126,7 +126,7 @@ def spark_requests(rows: int, url: str, concurrency: int) -> int:
                 bodies = pa.array([response.content for response in responses], pa.binary())
                 yield pa.record_batch({"number": batch["number"], "status": statuses, "body": bodies})
 
-    return answered(numbers(rows).mapInArrow(fetch, "number long, status short, body binary"))
+    return succeeded_rows(numbers(rows).mapInArrow(fetch, "number long, status short, body binary"))
 
 
 def daft(rows: int, url: str, concurrency: int) -> int:
@@ -159,7 +159,7 @@ def with_urls(url: str, batch: Any) -> Any:  # noqa: ANN401 - any batch
     return {"url": [f"{url}/{number}" for number in batch["id"]]}
 
 
-def answered(frame: Any) -> int:  # noqa: ANN401 - Spark has no types
+def succeeded_rows(frame: Any) -> int:  # noqa: ANN401 - Spark has no types
     """Returns the number of rows with the right status."""
     return int(frame.selectExpr("count_if(status = 200)").first()[0])
 

@@ -30,7 +30,7 @@ _FLOOR: Final = command.ROOT / "target" / "release" / "examples" / "floor"
 _QUICK: Final = {"rounds": 1, "seconds": 0.5, "memory_rows": [20_000, 200_000], "client_rows": [20_000]}
 _CAVEATS: Final = (
     command.TRUST_RATIOS,
-    "- Loopback, small answers, TLS only where it is said: what is measured is the client's own work for a request.",
+    "- Loopback, small responses, TLS only where it is said: what is measured is the client's own work for a request.",
     "- Where the server's core is as busy as can be and the client's is not, the figure is the server's.",
     "- wrk, oha and the floor repeat one request; aiohttp and headgate make a URL for each row.",
     "- wrk is stopped by the clock; the others end with their last request, and slow ends count.",

@@ -45,7 +45,7 @@ def spy() -> Spy:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """Returns the URL of a local server that answers at once."""
+    """Returns the URL of a local server that responds at once."""
     with serving() as url:
         yield url
 

@@ -24,11 +24,11 @@ _TAIL: Final = 400
 _ROWS: Final = 1_000_000_000
 """More than are requested, because the clock stops each run."""
 _NOTE: Final = f"""\
-One host, `headgate serve --delay D --capacity N`, which lets what is beyond N wait, or with `--refuse` answers 503.
-Answers a second are those with status 200 of the second half of a run. The best fixed setting is the better of N and a
-quarter more. Then N is halved in mid-run, and later doubled: the answers of a window are to be {_LEAST_RATIO:.0%} of
-what the best setting gives for the new N after at most {_BACK_TRIPS} round trips or {_BACK_S:.0f} s, whichever is
-longer."""
+One host, `headgate serve --delay D --capacity N`, which delays requests beyond N, or with `--refuse` responds to
+them with 503. Responses a second are those with status 200 in the second half of a run. The best fixed setting is the
+better of N and a quarter more. Then N is halved in mid-run, and later doubled: the responses of a window must reach
+{_LEAST_RATIO:.0%} of what the best setting gives for the new N after at most {_BACK_TRIPS} round trips or
+{_BACK_S:.0f} s, whichever is longer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +90,7 @@ def measure(arguments: argparse.Namespace) -> Finding:
         for setting in (str(case.capacity), str(quarter_more), "auto"):
             samples = _watched(client, case, setting, [(0.0, case.capacity)], case.seconds)
             records.append({"case": case.name, "setting": setting, **steady(samples)})
-        best_per_s = max(record["answers_per_s"] for record in records[-3:-1])
+        best_per_s = max(record["responses_per_s"] for record in records[-3:-1])
         third_s = max(case.seconds, 3 * case.back_s) / 3
         steps = [(0.0, case.capacity), (third_s, case.capacity // 2), (2 * third_s, case.capacity)]
         samples = _watched(client, case, "auto", steps, 3 * third_s)
@@ -155,11 +155,11 @@ def steady(samples: Sequence[Sample]) -> dict[str, float]:
     """Returns figures of the second half: responses a second, the refused share, requests at once."""
     late = samples[len(samples) // 2 :]
     if len(late) < 2:  # noqa: PLR2004 - a time needs two ends
-        return {"answers_per_s": 0.0, "refused": 0.0, "in_progress": 0.0}
+        return {"responses_per_s": 0.0, "refused": 0.0, "in_progress": 0.0}
     first, last = late[0], late[-1]
     succeeded, refused = last.succeeded - first.succeeded, last.refused - first.refused
     return {
-        "answers_per_s": succeeded / (last.time_s - first.time_s),
+        "responses_per_s": succeeded / (last.time_s - first.time_s),
         "refused": refused / max(1, succeeded + refused),
         "in_progress": sum(sample.in_progress for sample in late) / len(late),
     }
@@ -187,11 +187,11 @@ def finding(records: Sequence[dict[str, Any]]) -> Finding:
         own = [record for record in records if record["case"] == case.name]
         if not own:
             continue
-        rates = {record["setting"]: record["answers_per_s"] for record in own if "answers_per_s" in record}
+        rates = {record["setting"]: record["responses_per_s"] for record in own if "responses_per_s" in record}
         auto = rates.pop("auto", None)
         best = max(rates.values(), default=0.0)
         ratio = None if auto is None or not best else auto / best
-        targets.append(tables.at_least(f"{case.name}: answers/s, auto / best fixed", ratio, _LEAST_RATIO))
+        targets.append(tables.at_least(f"{case.name}: responses/s, auto / best fixed", ratio, _LEAST_RATIO))
         if case.refuses:
             refused = next((record["refused"] for record in own if record["setting"] == "auto"), None)
             targets.append(tables.at_most(f"{case.name}: refused", refused, _MOST_REFUSED, "of all", form=".3f"))
@@ -204,16 +204,18 @@ def finding(records: Sequence[dict[str, Any]]) -> Finding:
         [
             record["case"],
             record["setting"],
-            f"{record['answers_per_s']:,.0f}",
+            f"{record['responses_per_s']:,.0f}",
             f"{record['refused']:.1%}",
             f"{record['in_progress']:,.0f}",
         ]
         for record in records
-        if "answers_per_s" in record
+        if "responses_per_s" in record
     ]
-    table = tables.table(["server", "setting", "answers/s", "refused", "at once"], rows)
+    table = tables.table(["server", "setting", "responses/s", "refused", "at once"], rows)
     wrong = [
-        f"{record['case']}, {record['setting']}: no answers" for record in records if record.get("answers_per_s") == 0
+        f"{record['case']}, {record['setting']}: no responses"
+        for record in records
+        if record.get("responses_per_s") == 0
     ]
     return Finding(
         title="Adaptive concurrency", targets=targets, text=f"{_NOTE}\n\n{table}", raw=[*records], wrong=wrong

@@ -18,8 +18,9 @@ _IN_FLIGHT: Final = 2_000
 _MOST_RATIO: Final = 1.15
 _MOST_MB: Final = 150.0
 _NOTE: Final = f"""\
-{_PER_HOST} requests at once for each host, answers after {_DELAY_S * 1000:.0f} ms, {_IN_FLIGHT:,} in flight in all,
-nothing is kept. The shortest time is that of one host: its rows, so many at once, each as long as its answer takes."""
+At most {_PER_HOST} requests are in flight for each host, and {_IN_FLIGHT:,} in all. The server responds after
+{_DELAY_S * 1000:.0f} ms, and nothing is kept. The shortest possible time is that of one host: its rows, {_PER_HOST} at
+a time, each for the delay of the server."""
 
 
 def measure(arguments: argparse.Namespace) -> Finding:

@@ -45,10 +45,10 @@ _CONFIG: Final = """\
     }}
 """
 _NOTE: Final = f"""\
-`limit_req` with {REQUESTS_PER_S} requests a second and `burst={BURST} nodelay`, asked with `--rate` at {_SHARE:.0%} of
-it; `limit_conn` with {AT_ONCE} requests at once, each answered after {DELAY_S * 1000:.0f} ms, asked with
-`--concurrency-per-host auto` and with the limit itself, which is the best fixed setting. The statuses are those of
-nginx's access log, each attempt once."""
+`limit_req` allows {REQUESTS_PER_S} requests a second with `burst={BURST} nodelay`; the client runs with `--rate` at
+{_SHARE:.0%} of it. `limit_conn` allows {AT_ONCE} requests at once, each with a response after {DELAY_S * 1000:.0f} ms;
+the client runs with `--concurrency-per-host auto` and with the limit itself, which is the best fixed setting. The
+statuses are those of nginx's access log, each attempt once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,8 +110,8 @@ def finding(runs: Sequence[Ran]) -> Finding:
     limited, fixed, auto = runs
     ratio = (auto.statuses["200"] / auto.fetched.elapsed_s) / (fixed.statuses["200"] / fixed.fetched.elapsed_s)
     targets = [
-        tables.at_most(f"limit_req, {limited.asked}: 503", limited.statuses["503"], 0, "answers", form=".0f"),
-        tables.at_least("limit_conn: answers/s, auto / best fixed", ratio, _LEAST_RATIO),
+        tables.at_most(f"limit_req, {limited.asked}: 503", limited.statuses["503"], 0, "responses", form=".0f"),
+        tables.at_least("limit_conn: responses/s, auto / best fixed", ratio, _LEAST_RATIO),
         tables.at_most("limit_conn: refused, auto", auto.refused, _MOST_REFUSED, "of all", form=".3f"),
     ]
     lines = [
@@ -119,7 +119,7 @@ def finding(runs: Sequence[Ran]) -> Finding:
             run.asked,
             f"{run.fetched.elapsed_s:.1f}",
             ", ".join(f"{count:,} times {status}" for status, count in sorted(run.statuses.items())),
-            f"{run.fetched.succeeded:,} answered, {run.fetched.failed:,} failed",
+            f"{run.fetched.succeeded:,} succeeded, {run.fetched.failed:,} failed",
         ]
         for run in runs
     ]

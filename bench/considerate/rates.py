@@ -17,10 +17,10 @@ _LEAST_SHARE: Final = 0.98
 _LATE_S: Final = 0.02
 """How late the log may be, because the server reads requests together that were sent one after another."""
 _NOTE: Final = f"""\
-One host, `--rate` as named, 256 in flight, a server that answers at once. The share is of what the rate allows from the
-first request to the last. The burst is the most that any window had beyond `rate x length`, when the server had read
-them: the burst asked for, and what comes together because the server was not running for some milliseconds; of these
-{_LATE_S * 1000:.0f} ms are allowed."""
+One host, `--rate` as named, 256 in flight, a server that responds at once. The share is of what the rate allows from
+the first request to the last. The burst is the most that any window had beyond `rate x length`, when the server had
+read them: the burst asked for, and what comes together because the server was not running for some milliseconds; of
+these {_LATE_S * 1000:.0f} ms are allowed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

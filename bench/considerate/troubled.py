@@ -56,11 +56,11 @@ REFUSING: Final = Kind(name="refusing", hosts=5, rows=50, shortest_s=(50 / BURST
 DEAD: Final = Kind(name="dead", hosts=5, rows=200, shortest_s=DOWN_AFTER_S)
 KINDS: Final = (HEALTHY, SLOW, REFUSING, DEAD)
 _NOTE: Final = f"""\
-{PER_HOST} requests at once for each host, {_IN_FLIGHT} in all, rows in a random order. Healthy hosts answer after
-{DELAY_S * 1000:.0f} ms, slow ones after {SLOW_S:g} s; refusing ones take {BURST} requests in {PAUSE_S:g} s and answer
-429 with `Retry-After: {PAUSE_S:g}` beyond. Of the dead, some refuse connections, and some never answer; their rows fail
-after {DOWN_AFTER_S:g} s. The shortest time is that of the kind that needs the longest, each host by itself. Healthy
-hosts are compared with a run of their rows alone, from their first request to their last."""
+{PER_HOST} requests at once for each host, {_IN_FLIGHT} in all, rows in a random order. Healthy hosts respond after
+{DELAY_S * 1000:.0f} ms, slow ones after {SLOW_S:g} s; refusing ones accept {BURST} requests in {PAUSE_S:g} s and
+respond to more with 429 and `Retry-After: {PAUSE_S:g}`. Of the dead, some refuse connections, and some never respond;
+their rows fail after {DOWN_AFTER_S:g} s. The shortest time is that of the kind that needs the longest, each host by
+itself. Healthy hosts are compared with a run of their rows alone, from their first request to their last."""
 
 
 def measure(arguments: argparse.Namespace) -> Finding:

@@ -88,7 +88,7 @@ _CONFIG: Final = """\
         location {json}/ {{
             root {directory};
             types {{ application/json json; }}
-            try_files /answer.json =404;
+            try_files /completion.json =404;
         }}
         location {closing}/ {{ keepalive_timeout 0; return 200 "{body}"; }}
         location = /status {{ stub_status; }}
@@ -157,7 +157,7 @@ def nginx(core: int, *, addresses: Sequence[str] = (), everywhere: bool = False,
             make_certificate(Path(directory))
             listen.append(_TLS.format(address=_HERE, port=tls_port, directory=directory))
         Path(directory, "body.gz").write_bytes(ENCODED_BODY)
-        Path(directory, "answer.json").write_bytes(JSON_BODY)
+        Path(directory, "completion.json").write_bytes(JSON_BODY)
         http = _CONFIG.format(
             directory=directory,
             listen="\n".join(listen),

@@ -21,9 +21,10 @@ _LEAST_RATIO: Final = 0.9
 _LEAST_ROWS: Final = 20_000
 _COLUMNS: Final = (columns.CLIENT_BUSY, columns.SERVER_BUSY, columns.TRIALS)
 _NOTE: Final = f"""\
-One core for headgate, one for nginx, whose answer is a chat completion of {len(JSON_BODY):,} bytes. Of it are selected
-a text, a number and the header `content-type`, the first two by the quick way (`{SELECTED}`), or with `..` in their
-paths, for which the whole answer becomes a tree (`{SEARCHED}`). Bodies and headers are kept, too, where results are."""
+One core for headgate, one for nginx, which responds with a chat completion of {len(JSON_BODY):,} bytes. headgate
+selects a text, a number and the header `content-type` from it: the first two on the fast path (`{SELECTED}`), or with
+`..` in their paths, which needs the whole body as a tree (`{SEARCHED}`). Where results are kept, so are bodies and
+headers."""
 
 
 def _flags(paths: Sequence[str]) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ def finding(trials: Sequence[Trial]) -> Finding:
                     ]
                 )
     head = ["", "in flight", "kept", columns.REQUESTS_PER_S, "ratio", columns.CPU_US, "ratio", *_COLUMNS]
-    return findings.of_trials("Columns of JSON answers", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
+    return findings.of_trials("Columns of JSON responses", targets, f"{_NOTE}\n\n{tables.table(head, rows)}", trials)
 
 
 _NOBODY: Final = Headgate(command.HEADGATE, "none")

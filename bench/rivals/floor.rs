@@ -40,12 +40,12 @@ impl Response {
         let head_bytes = received
             .windows(END_OF_HEAD.len())
             .position(|four| four == END_OF_HEAD)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "an answer whose head comes in pieces"))?;
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "a response whose headers arrive in pieces"))?;
         let head = String::from_utf8_lossy(&received[..head_bytes]).to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));
         let body_bytes = length
             .and_then(|length| length.trim().parse().ok())
-            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "an answer without a content-length"))?;
+            .ok_or_else(|| Error::new(ErrorKind::InvalidData, "a response without a content-length"))?;
         Ok(Self { bytes: head_bytes + END_OF_HEAD.len() + body_bytes, body_bytes })
     }
 }
@@ -94,7 +94,7 @@ fn make_requests(address: &str, requests: usize, connections: usize) -> io::Resu
                 return Err(Error::new(ErrorKind::UnexpectedEof, "the server has closed a connection"));
             }
             if connection.received == 0 && !buffer[..received].starts_with(STATUS_LINE) {
-                return Err(Error::new(ErrorKind::InvalidData, "an answer that does not begin with HTTP/1.1 200"));
+                return Err(Error::new(ErrorKind::InvalidData, "a response that does not begin with HTTP/1.1 200"));
             }
             connection.received += received;
             let whole = match &response {
@@ -102,7 +102,7 @@ fn make_requests(address: &str, requests: usize, connections: usize) -> io::Resu
                 None => response.insert(Response::of(&buffer[..received])?).bytes,
             };
             if connection.received > whole {
-                return Err(Error::new(ErrorKind::InvalidData, "an answer that is longer than the first"));
+                return Err(Error::new(ErrorKind::InvalidData, "a response that is longer than the first"));
             }
             if connection.received < whole {
                 continue;
@@ -148,10 +148,10 @@ mod tests {
     #[test]
     fn a_wrong_response_is_an_error() -> io::Result<()> {
         for (expected, response) in [
-            ("an answer that does not begin with HTTP/1.1 200", &b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"[..]),
-            ("an answer without a content-length", b"HTTP/1.1 200 OK\r\n\r\n"),
-            ("an answer whose head comes in pieces", b"HTTP/1.1 200 OK\r\n"),
-            ("an answer that is longer than the first", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"),
+            ("a response that does not begin with HTTP/1.1 200", &b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"[..]),
+            ("a response without a content-length", b"HTTP/1.1 200 OK\r\n\r\n"),
+            ("a response whose headers arrive in pieces", b"HTTP/1.1 200 OK\r\n"),
+            ("a response that is longer than the first", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab"),
         ] {
             let found = make_requests(&serving(response)?, 2, 1).err().map(|error| error.to_string());
             assert_eq!(Some(expected.to_owned()), found);

@@ -32,8 +32,8 @@ _REFERENCES: Final = (_ENGINE, "aiohttp", "pyreqwest", "pycurl, multi")
 _LONGEST_S: Final = 1800.0
 _MOST_GROWTH_MB: Final = 8
 _NOTE: Final = """\
-`headgate, none` is the engine's own rate: `headgate fetch`, which makes the URLs itself and keeps nothing. What the
-others do in Python beside their requests, making URLs and looking at answers, is on the same core."""
+`headgate, none` is the engine's own rate: `headgate fetch`, which makes the URLs itself and keeps nothing. The
+clients in Python also make URLs and check responses, on the same core."""
 
 
 def run(bench: Bench) -> Iterator[Trial]:

@@ -61,7 +61,7 @@ def _beside_its_ideal(trial: Trial, scratch: Path) -> Trial:
     # A client that is late by half a second or more would look like a slow server, and its ideal would be too long.
     bias_s = abs(statistics.fmean(delays_s) - _LONGEST_DELAY_S / 2) if delays_s else float("inf")
     if bias_s > _BIAS_S or max(delays_s) > _LONGEST_DELAY_S:
-        return dataclasses.replace(trial, wrong=f"answers took other times than the server's delays; {trial.wrong}")
+        return dataclasses.replace(trial, wrong=f"responses did not take as long as the server's delays; {trial.wrong}")
     return dataclasses.replace(trial, ideal_s=schedule.ideal_s(delays_s, _SLOTS))
 
 

@@ -33,7 +33,7 @@ _TARGETS: Final = {
 """The least ratios to wrk's requests a second."""
 _NOTE: Final = """\
 Ratios are medians of rounds: of requests a second more is better, of CPU less. wrk and the floor keep nothing and make
-one request; they stand where they can do the same. The server waits a millisecond between the pieces of an answer, so
+one request; they stand where they can do the same. The server waits a millisecond between the pieces of a response, so
 there only the CPU is a figure of the client."""
 
 

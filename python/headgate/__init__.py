@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Interrupted as Interrupted,
         JobStopped as JobStopped,
         OutputError as OutputError,
+        StorageError as StorageError,
         StrayCancellation as StrayCancellation,
         TooManyFailures as TooManyFailures,
         UsageError as UsageError,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
         fetch_table as fetch_table,
         map_batches as map_batches,
     )
-    from headgate.client._client import AsyncClient as AsyncClient, Client as Client
+    from headgate.client._async_client import AsyncClient as AsyncClient
+    from headgate.client._client import Client as Client
     from headgate.client._errors import (
         BlockedByNetworkPolicy as BlockedByNetworkPolicy,
         BlockedByRobots as BlockedByRobots,
@@ -111,14 +113,15 @@ if TYPE_CHECKING:
 # Imported on first use, so that `headgate --help` does not load the engine.
 _NAMES_IN = {
     "_errors": (
-        "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError "
+        "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError StorageError "
         "StrayCancellation TooManyFailures UsageError"
     ),
     "_native": "__version__",
     "_summary": "JobFigures Snapshot Summary",
     "batches._batch_iterator": "AsyncBatchIterator BatchIterator",
     "batches._map_batches": "BatchTable amap_batches fetch_table map_batches",
-    "client._client": "AsyncClient Client",
+    "client._async_client": "AsyncClient",
+    "client._client": "Client",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "
         "ConnectionClosed DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError ProxyError "
@@ -152,15 +155,16 @@ _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in na
 if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = list(_MODULE_OF)
 
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            from headgate._foreign import attribute_hint  # noqa: PLC0415 - only after a mistake
 
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'headgate' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - only when something is used
+            raise AttributeError(f"module 'headgate' has no attribute {name!r}{attribute_hint(name)}")
+        from importlib import import_module  # noqa: PLC0415 - only when something is used
 
-    value: object = getattr(import_module(f"headgate.{_MODULE_OF[name]}"), name)
-    globals()[name] = value
-    return value
+        value: object = getattr(import_module(f"headgate.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -5,8 +5,8 @@ A rule raises `TypeError` or `ValueError` with a requirement; the caller adds th
 
 from collections.abc import Callable
 from datetime import timedelta
-from inspect import iscoroutine
 from math import log10
+from types import CoroutineType
 from typing import Any, Final
 
 Check = Callable[[Any], None]
@@ -85,6 +85,12 @@ def seconds_of(value: Any) -> Any:  # noqa: ANN401 - what is no duration is refu
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
+def duration(is_right: Callable[[float], bool], words: str, *, kind: str = SECONDS) -> Check:
+    """Returns the rule of `number` for seconds, which may also be given as a `timedelta`."""
+    rule = number(is_right, words, kind=kind)
+    return lambda value: rule(seconds_of(value))
+
+
 def text(value: object) -> None:
     """Requires text that can be encoded as UTF-8."""
     if not isinstance(value, str):
@@ -103,19 +109,19 @@ def switch(value: object) -> None:
 
 def function(value: object) -> None:
     """Requires a function. A coroutine, which is the result of a call, gets a special message."""
-    if iscoroutine(value):
+    if isinstance(value, CoroutineType):
         value.close()
         raise TypeError("is a coroutine, which is one call of it: give the function itself, without ()")
     if not callable(value):
         raise TypeError(f"must be a function, not {kind_of(value)}")
 
 
-def a(kind: type) -> Check:
-    """Returns the rule for a value of a type."""
+def a(kind: type, write: Callable[[object], str]) -> Check:
+    """Returns the rule for a value of a type; `write` returns the code that was probably meant by another value."""
 
     def rule(value: object) -> None:
         if not isinstance(value, kind):
-            raise TypeError(f"must be a {kind.__name__}, not {kind_of(value)}")
+            raise TypeError(f"must be a {kind.__name__}, {write(value)}, not {kind_of(value)}")
 
     return rule
 

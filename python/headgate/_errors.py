@@ -4,7 +4,8 @@ HeadgateError
   RequestError                       a call of a client failed: `headgate.client._errors` has the classes below it
   UsageError         (ValueError)    an option is wrong, or more than this machine can do
   InputError         (ValueError)    the input can't be read, or not to its end
-  OutputError        (OSError)       the results can't be written, or their directory is in use
+  OutputError        (OSError)       the output can't be used: it belongs to another job or process
+    StorageError                     a file of the output can't be read or written, or is damaged
   InternalError      (RuntimeError)  a bug in headgate: please report it
   JobStopped         (RuntimeError)  a job stopped itself: too many rows failed, or the network was down
   TooManyFailures    (RuntimeError)  more items of a map failed than `max_failures` allows
@@ -70,11 +71,21 @@ class InputError(HeadgateError, ValueError):
 
 
 class OutputError(HeadgateError, OSError):
-    """The results can't be written, or their directory is used by another process.
+    """The output can't be used: another process writes to it, or it belongs to another job or program.
 
     >>> headgate.Job.open("missing")
     Traceback (most recent call last):
     headgate.OutputError: ...missing...
+    """
+
+
+class StorageError(OutputError):
+    """A file of the output can't be read or written, or is damaged: the disk is full, or may not be written to.
+
+    The same call continues once the cause is gone.
+
+    >>> issubclass(headgate.StorageError, headgate.OutputError)
+    True
     """
 
 
@@ -164,7 +175,13 @@ class NotStarted(Interrupted):
         self.signal = number
 
 
-_CLASS_OF = {"usage": UsageError, "input": InputError, "output": OutputError, "internal": InternalError}
+_CLASS_OF = {
+    "usage": UsageError,
+    "input": InputError,
+    "output": OutputError,
+    "storage": StorageError,
+    "internal": InternalError,
+}
 
 
 def error_of(kind: str, message: str | Message, *, summary: "Summary | None" = None) -> HeadgateError:

@@ -1,7 +1,6 @@
 """Formats facts about a job as aligned lines, and as a table in a notebook."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from html import escape
 from typing import Final
 
 from headgate import _format
@@ -68,4 +67,6 @@ def table(title: str, facts: Iterable[Fact]) -> str:
 
 
 def _shown(text: str) -> str:
+    from html import escape  # noqa: PLC0415 - only in a notebook
+
     return escape(_format.printable(text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."))

@@ -1,10 +1,10 @@
-"""Keyword arguments of other libraries, such as httpx, with the ones that headgate has instead, for messages.
+"""Names of other libraries, such as httpx, with the ones that headgate has instead.
 
-It does not contain names that have the same meaning here: those are accepted.
+Messages name ours. A keyword argument whose value has the same meaning as one of ours is accepted: `translated`.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Final
+from typing import Any, Final, Literal, TypedDict
 
 from headgate._nearest import nearest
 
@@ -83,6 +83,102 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "verify_ssl": {"insecure": _VERIFY},
 }
 """What to write, by the foreign name and by an option that the function must have for it; the first one counts."""
+
+_CONNECTION_ERRORS: Final = (
+    "headgate.ConnectError, or headgate.ConnectionClosed after it was made; both are a builtin ConnectionError"
+)
+_OPTIONS: Final = "concurrency=256 and concurrency_per_host=8, options of the client"
+_STATUS: Final = "headgate.StatusError, which raise_for_status() raises"
+
+ATTRIBUTES: Final[Mapping[str, str]] = {
+    "AsyncLimiter": "headgate.Rate",
+    "BoundedSemaphore": "headgate.ConcurrencyLimit",
+    "ChunkedEncodingError": "headgate.ConnectionClosed",
+    "ClientConnectionError": _CONNECTION_ERRORS,
+    "ClientConnectorError": "headgate.ConnectError",
+    "ClientError": "headgate.RequestError",
+    "ClientPayloadError": "headgate.ConnectionClosed",
+    "ClientResponseError": _STATUS,
+    "ClientSession": "headgate.AsyncClient",
+    "ClientTimeout": f"timeout=30 for each attempt; {OTHER_TIMEOUTS}",
+    "ConnectionError": _CONNECTION_ERRORS,
+    "ContentDecodingError": "headgate.DecodeError",
+    "DecodingError": "headgate.DecodeError",
+    "HTTPError": "headgate.RequestError, the base of all errors of a request; raise_for_status() raises StatusError",
+    "HTTPStatusError": _STATUS,
+    "InvalidSchema": "headgate.InvalidRequest",
+    "InvalidURL": "headgate.InvalidRequest",
+    "Limits": _OPTIONS,
+    "MissingSchema": "headgate.InvalidRequest",
+    "MockTransport": _MOCK,
+    "NetworkError": _CONNECTION_ERRORS,
+    "RateLimiter": "headgate.Rate",
+    "ReadError": "headgate.ConnectionClosed",
+    "RemoteProtocolError": "headgate.ConnectionClosed, or headgate.ProtocolError for what is not HTTP",
+    "RequestException": "headgate.RequestError",
+    "SSLError": "headgate.TlsError",
+    "Semaphore": "headgate.ConcurrencyLimit",
+    "ServerDisconnectedError": "headgate.ConnectionClosed",
+    "Session": "headgate.Client",
+    "TCPConnector": _OPTIONS,
+    "Timeout": f"timeout=30 for each attempt; {OTHER_TIMEOUTS}; the error is headgate.RequestTimeout",
+    "TimeoutError": "headgate.RequestTimeout, which is a builtin TimeoutError",
+    "TimeoutException": "headgate.RequestTimeout, the base of ConnectTimeout, ReadTimeout and TotalTimeout",
+    "TransportError": "headgate.RequestError",
+    "UnsupportedProtocol": "headgate.InvalidRequest",
+    "WriteError": "headgate.ConnectionClosed",
+    "WriteTimeout": "headgate.ReadTimeout",
+    "session": "headgate.Client",
+    "stream": "client.stream(method, url), as a context manager",
+}
+"""What to write, by a name of another library that the module `headgate` does not have."""
+
+
+class RedirectKeywords(TypedDict, total=False):
+    """Arguments of other libraries that mean `redirects="follow"` if they are true, and `redirects="none"` if not."""
+
+    follow_redirects: bool
+    allow_redirects: bool
+
+
+class SameMeaning(RedirectKeywords, total=False):
+    """Arguments of other libraries that clients accept, because their values have the same meaning here."""
+
+    verify: Literal[True]
+
+
+def attribute_hint(name: str) -> str:
+    """Returns the end of a message about an unknown name of the module: what is meant, if that is clear."""
+    return f": here it is {ATTRIBUTES[name]}" if name in ATTRIBUTES else ""
+
+
+def translated(given: Mapping[str, Any], known: Container[str], of: str) -> dict[str, Any]:
+    """Returns the keyword arguments of a function, with those of other libraries replaced by ours.
+
+    Args:
+        given: The arguments.
+        known: The options of the function.
+        of: The function, as messages name it.
+
+    Raises:
+        TypeError: A replaced argument has a value that means nothing here, or ours is given, too.
+    """
+    options = dict(given)
+    names = [name for name in ("redirects", "follow_redirects", "allow_redirects") if name in options]
+    if names and "redirects" in known:
+        if len(names) > 1:
+            raise TypeError(f"{of}() got {' and '.join(names)}: give one of them")
+        if names[0] != "redirects":
+            value = options.pop(names[0])
+            if not isinstance(value, bool):
+                raise TypeError(f"{names[0]} must be True or False, not {value!r}: here it is {_REDIRECTS}")
+            options["redirects"] = "follow" if value else "none"
+    if "verify" in options and "insecure" in known:
+        if options.pop("verify") is not True:
+            raise TypeError(f"{of}() takes verify=True only: here it is {_VERIFY}")
+        if options.get("insecure"):
+            raise TypeError(f"{of}() got verify=True and insecure=True: give one of them")
+    return options
 
 
 def hint(name: str, known: Iterable[str], client: Container[str] = ()) -> str:

@@ -5,12 +5,11 @@ as `limit: Annotated[int, Option(...)]`. Type checkers and editors see keyword a
 entries, `OptionSet` makes the texts of `help` and `inspect.signature`, fills in defaults, and checks values.
 """
 
-import inspect
 import re
-import textwrap
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from functools import cached_property
+from types import MethodType
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from headgate._checks import Check, check, one_of
 from headgate._foreign import hint
@@ -18,16 +17,17 @@ from headgate._foreign import hint
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K")
 
-REQUIRED: Final = inspect.Parameter.empty
+REQUIRED: Final = object()
 """The default of an option that must be given."""
 
 _OPTIONS_LINE: Final = re.compile(r"^( *)\*\*options:.*(?:\n\1 +.*)*", re.MULTILINE)
 _WIDTH: Final = 112
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """The properties of an option, except its name and its type.
+
+    It is no dataclass, because importing `dataclasses` takes 5 ms, a third of the time of the first client.
 
     Attributes:
         help: The description, in sentences.
@@ -39,21 +39,31 @@ class Option:
         meanings: The effect of each value of a `Literal`. Values that the type does not have are not shown.
     """
 
-    help: str
-    default: Any = REQUIRED
-    default_means: str = ""
-    unit: str = ""
-    check: Check | None = None
-    hint: str = ""
-    meanings: Mapping[str, str] | None = None
+    def __init__(  # noqa: PLR0913 - keywords
+        self,
+        *,
+        help: str,  # noqa: A002 - as in `argparse`
+        default: Any = REQUIRED,  # noqa: ANN401 - of any type
+        default_means: str = "",
+        unit: str = "",
+        check: Check | None = None,
+        hint: str = "",
+        meanings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.help = help
+        self.default = default
+        self.default_means = default_means
+        self.unit = unit
+        self.check = check
+        self.hint = hint
+        self.meanings = meanings
 
     def shown_default(self) -> str:
         """Returns the default for a text."""
         return self.default_means or " ".join(filter(None, (f"`{self.default!r}`", self.unit)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     """An option with its name and its type."""
 
     name: str
@@ -75,12 +85,6 @@ class Entry:
         except ValueError as error:
             raise ValueError("; ".join(filter(None, (str(error), self.option.hint)))) from None
 
-    def parameter(self) -> inspect.Parameter:
-        """Returns the keyword argument for a signature."""
-        return inspect.Parameter(
-            self.name, inspect.Parameter.KEYWORD_ONLY, default=self.option.default, annotation=self.type
-        )
-
     def text(self) -> str:
         """Returns the description and the default in one paragraph."""
         meanings = self.option.meanings or {}
@@ -100,13 +104,21 @@ class OptionSet(Generic[K]):
     """
 
     def __init__(self, kind: type[K], *, of: str, options: Mapping[str, Option] | None = None) -> None:
-        """Reads the entries of a `TypedDict`; `options` are those that are not annotated there."""
-        hints = get_type_hints(get_origin(kind) or kind, include_extras=True)
-        self.entries: dict[str, Entry] = {name: _entry(name, hint, options or {}) for name, hint in hints.items()}
+        """The entries are those of a `TypedDict`; `options` are those that are not annotated there."""
         self.of = of
-        self._defaults = {
-            name: entry.option.default for name, entry in self.entries.items() if entry.option.default is not REQUIRED
-        }
+        self._kind = kind
+        self._options = options or {}
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """The entries, which are read on first use."""
+        hints = get_type_hints(get_origin(self._kind) or self._kind, include_extras=True)
+        return {name: _entry(name, hint, self._options) for name, hint in hints.items()}
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        defaults = {name: entry.option.default for name, entry in self.entries.items()}
+        return {name: default for name, default in defaults.items() if default is not REQUIRED}
 
     def complete(self, given: Mapping[str, object]) -> K:
         """Returns the given options, and the defaults of the rest.
@@ -140,16 +152,23 @@ class OptionSet(Generic[K]):
 
     def shown_by(self, function: F) -> F:
         """Replaces `**options` in the signature and in the docstring of a function by its options."""
-        signature = inspect.signature(function)
-        before = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        options = [entry.parameter() for entry in self.entries.values()]
-        function.__signature__ = signature.replace(parameters=[*before, *options])  # type: ignore[attr-defined]
+        from inspect import Parameter, cleandoc, signature  # noqa: PLC0415 - it takes 4 ms
+
+        def parameter(entry: Entry) -> Parameter:
+            default = Parameter.empty if entry.option.default is REQUIRED else entry.option.default
+            return Parameter(entry.name, Parameter.KEYWORD_ONLY, default=default, annotation=entry.type)
+
+        written = signature(function)
+        before = [each for each in written.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        function.__signature__ = written.replace(parameters=[*before, *map(parameter, self.entries.values())])  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # `python -OO` removes docstrings
-            function.__doc__ = _OPTIONS_LINE.sub(self._texts, inspect.cleandoc(function.__doc__))
+            function.__doc__ = _OPTIONS_LINE.sub(self._texts, cleandoc(function.__doc__))
         return function
 
     def _texts(self, found: re.Match[str]) -> str:
         """Returns a paragraph for each option, with the indentation of the line that they replace."""
+        import textwrap  # noqa: PLC0415 - as above
+
         indent = found[1]
         return "\n".join(
             textwrap.fill(
@@ -162,6 +181,34 @@ class OptionSet(Generic[K]):
             )
             for entry in self.entries.values()
         )
+
+
+def shown_by(options: Callable[[], OptionSet[Any]]) -> Callable[[F], F]:
+    """Returns a decorator that does the same as `OptionSet.shown_by`, when the method is first looked at."""
+
+    def shown(method: F) -> F:
+        return cast("F", _ShownMethod(options, method))
+
+    return shown
+
+
+class _ShownMethod:
+    """A method that gets the texts of its options when it is first looked at, as by `help`.
+
+    An `__init__` doesn't get them by a call, so that creating the first object takes no longer.
+    """
+
+    def __init__(self, options: Callable[[], OptionSet[Any]], method: Callable[..., Any]) -> None:
+        self._options: Callable[[], OptionSet[Any]] | None = options
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]:
+        is_looked_at = instance is None or isinstance(instance, type) or self._method.__name__ != "__init__"
+        if is_looked_at and self._options is not None:
+            options, self._options = self._options, None
+            options().shown_by(self._method)
+        return self._method if instance is None else MethodType(self._method, instance)
 
 
 def _entry(name: str, hint: Any, options: Mapping[str, Option]) -> Entry:  # noqa: ANN401 - a type, of any form

@@ -57,4 +57,4 @@ def test_killed_at_any_instant_a_retry_loses_nothing_and_doubles_nothing(form: s
     assert failed < requests
     if form == "parquet":
         attempts = {row["attempts"] for row in rows(out) if row["url"].startswith(f"{server}/heals/")}
-        assert {2} == attempts, "an answer counts the attempt of the fetch and its own; killed ones left no trace"
+        assert {2} == attempts, "a row counts one attempt of the fetch and one of the retry that committed it"

@@ -40,8 +40,8 @@ def bodies(server: str) -> dict[int, str]:
     """Returns the checksum of each body by its length."""
     found = {}
     for size in SIZES:
-        with urllib.request.urlopen(f"{server}/bytes/{size}") as answer:  # noqa: S310 - our own server
-            found[size] = hashlib.sha256(answer.read()).hexdigest()
+        with urllib.request.urlopen(f"{server}/bytes/{size}") as response:  # noqa: S310 - our own server
+            found[size] = hashlib.sha256(response.read()).hexdigest()
     return found
 
 

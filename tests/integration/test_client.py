@@ -180,7 +180,7 @@ def test_one_client_serves_64_threads(client: headgate.Client) -> None:
     assert [[f"{thread} {each}" for each in range(10)] for thread in range(64)] == bodies
 
 
-def test_many_are_given_out_as_they_are_answered_each_with_its_tag(client: headgate.Client) -> None:
+def test_fetch_many_yields_outcomes_as_they_finish_each_with_its_tag(client: headgate.Client) -> None:
     requests = (headgate.Request(f"/echo?{each}", tag=each) for each in range(3000))
 
     outcomes = list(client.fetch_many(requests))

@@ -21,7 +21,7 @@ def server() -> Iterator[str]:
         yield url
 
 
-def test_many_tasks_of_a_loop_have_each_their_answer(server: str, run: Run) -> None:
+def test_each_of_many_tasks_of_a_loop_gets_its_own_response(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             bodies = await asyncio.gather(*(client.post("/echo", content=str(each)) for each in range(1000)))
@@ -74,8 +74,8 @@ def test_several_loops_in_several_threads_share_a_client(server: str, run: Run) 
     def thread(number: int) -> None:
         async def main() -> None:
             together.wait()
-            answers = await asyncio.gather(*(client.post("/echo", content=f"{number} {each}") for each in range(50)))
-            assert [f"{number} {each}" for each in range(50)] == [answer.json()["body"] for answer in answers]
+            responses = await asyncio.gather(*(client.post("/echo", content=f"{number} {each}") for each in range(50)))
+            assert [f"{number} {each}" for each in range(50)] == [response.json()["body"] for response in responses]
 
         run(main())
 
@@ -210,7 +210,7 @@ def test_closing_it_ends_what_is_awaited_in_this_and_in_other_loops(server: str)
     assert 2 == len(errors)
 
 
-def test_many_are_given_out_as_they_are_answered(server: str, run: Run) -> None:
+def test_fetch_many_yields_outcomes_as_they_finish(server: str, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=server) as client:
             urls = [f"/echo?{each}" for each in range(3000)]

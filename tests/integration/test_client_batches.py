@@ -306,7 +306,7 @@ def test_requests_cost_what_they_say(server: str) -> None:
     body = {"messages": [{"role": "user", "content": "hi " * 50}]}
     selected = {"tokens:int64": "$.usage.total_tokens"}
     with headgate.Client(base_url=server, cost_rate="1/h", extract=selected, cost_from_response="tokens") as client:
-        # It is nothing beside what the answer says: after that there is nothing left for a long time.
+        # The estimate is far below the cost in the response, which uses up the cost rate for a long time.
         tokens = client.post("/v1/chat/completions", json=body, cost=0.5).json()["usage"]["total_tokens"]
         assert tokens > 1
         with client.fetch_many([headgate.Request("/hello", cost=1)]) as outcomes:

@@ -87,6 +87,26 @@ def test_a_request_that_cannot_be_sent_fails_and_the_rest_continue(
     assert tag == wrong[0].tag
 
 
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ({"tag": 5}, "a request that is a mapping needs a 'url' (index 1)"),
+        ({"url": None}, "url must be text, not None (index 1)"),
+        ("", "not an absolute URL: it must start with http:// or https:// (index 1)"),
+    ],
+)
+def test_the_error_of_a_request_without_a_url_begins_with_the_cause_and_has_its_index(bad: Any, why: str) -> None:
+    with headgate.Client(retries=0) as client:
+        outcome = list(client.fetch_many(["http://127.0.0.1:1/", bad], ordered=True))[1]
+    assert (why, "") == (str(outcome.error), outcome.error and outcome.error.url)
+    assert repr(outcome).startswith("<Outcome of index 1: InvalidRequest(")
+
+
+def test_the_error_of_a_single_request_without_a_url_begins_with_the_cause() -> None:
+    with headgate.Client() as client, pytest.raises(headgate.InvalidRequest, match=r"^not an absolute URL: "):
+        client.get("")
+
+
 def test_in_batches_it_is_a_row_with_its_error(server: str) -> None:
     pa = pytest.importorskip("pyarrow")
     requests: Any = ["/1", {"tag": 5}, "/2"]

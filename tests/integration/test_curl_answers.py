@@ -13,10 +13,10 @@ from support.programs import program
 from support.results import rows
 from support.run import headgate, serving
 
-ANSWERS: Final = 300
+RESPONSES: Final = 300
 SEED: Final = 15
 ENCODINGS: Final = ("gzip", "gzip-members", "deflate", "br", "zstd")
-AGENT: Final = "answers"
+AGENT: Final = "responses"
 TIMEOUT_S: Final = 40
 
 FIXED: Final = (
@@ -118,7 +118,7 @@ def paths() -> list[str]:
     """Returns the fixed paths, and random ones up to the number of responses."""
     chosen = random.Random(SEED)  # noqa: S311 - a seed makes them reproducible
     found = dict.fromkeys(FIXED)
-    while len(found) < ANSWERS:
+    while len(found) < RESPONSES:
         found[drawn(chosen)] = None
     return list(found)
 
@@ -171,10 +171,10 @@ def of_curl(directory: Path, urls: list[str]) -> list[MockResponse]:
         for index, code, status in map(str.split, done.stdout.decode().splitlines())
     }
     assert len(urls) == len(ends), done.stderr.decode()
-    return [_curl_answer(directory, index, *ends[index]) for index in range(len(urls))]
+    return [_curl_response(directory, index, *ends[index]) for index in range(len(urls))]
 
 
-def _curl_answer(directory: Path, index: int, code: int, status: int) -> MockResponse:
+def _curl_response(directory: Path, index: int, code: int, status: int) -> MockResponse:
     head, body = directory / f"{index}.head", directory / f"{index}.body"
     blocks = (head.read_bytes() if head.exists() else b"").replace(b"\r\n", b"\n").strip(b"\n").split(b"\n\n")
     # The last block that is not trailers.
@@ -194,23 +194,23 @@ def of_headgate(directory: Path, urls: list[str]) -> list[MockResponse]:
     (directory / "urls.txt").write_text("".join(f"{url}\n" for url in urls), encoding="utf-8")
     headers = ["-H", f"User-Agent: {AGENT}", "-H", "Accept: */*", "-H", "Accept-Encoding: gzip, deflate, br, zstd"]
     headgate("fetch", directory / "urls.txt", "-o", directory / "out", *headers, "--retries", "0", "-c", "20", check=3)
-    return [_headgate_answer(row) for row in rows(directory / "out")]
+    return [_headgate_response(row) for row in rows(directory / "out")]
 
 
-def _headgate_answer(row: dict[str, Any]) -> MockResponse:
+def _headgate_response(row: dict[str, Any]) -> MockResponse:
     headers = [(header["name"].lower(), header["value"].strip()) for header in row["headers"] or []]
     return MockResponse(
         failed=row["error"] is not None, status=row["status"], headers=Counter(headers), body=row["body"] or b""
     )
 
 
-def test_answers_are_those_of_curl_or_there_is_a_reason(tmp_path: Path) -> None:
+def test_responses_are_those_of_curl_or_there_is_a_reason(tmp_path: Path) -> None:
     program("curl", "curl")
     all_paths = paths()
     with serving() as server:
         urls = [server + path for path in all_paths]
         ours, theirs = of_headgate(tmp_path, urls), of_curl(tmp_path, urls)
-    assert ANSWERS == len(ours) == len(theirs)
+    assert RESPONSES == len(ours) == len(theirs)
     found = {path: our.differs(their) for path, our, their in zip(all_paths, ours, theirs, strict=True)}
     unexplained = {path: what for path, what in found.items() if not what <= allowed(path)}
     assert {} == unexplained

@@ -33,7 +33,7 @@ def test_paths_headers_and_data_may_come_as_python_has_them(server: str, tmp_pat
 def test_all_mistakes_are_named_at_once() -> None:
     with pytest.raises(headgate.UsageError) as raised:
         headgate.fetch("urls.txt", "out", concurrency=0, max_rows=-1)
-    assert "max_rows must be at least 0, not -1; concurrency must be at least 1, not 0" == str(raised.value)
+    assert "max_rows must be at least 1, not -1; concurrency must be at least 1, not 0" == str(raised.value)
     options = [piece.option for piece in raised.value.pieces if not isinstance(piece, str)]
     assert ["max_rows", "concurrency"] == options
 
@@ -61,7 +61,7 @@ def test_an_argument_of_the_wrong_type_is_a_usage_error_that_names_it() -> None:
         ("'xyzzy'", "xyzzy"),
     ],
 )
-def test_an_unknown_keyword_is_answered_with_the_nearest(expected: str, name: str) -> None:
+def test_the_error_for_an_unknown_keyword_suggests_the_nearest(expected: str, name: str) -> None:
     arguments: dict[str, Any] = {name: "1"}
     with pytest.raises(TypeError) as raised:
         headgate.fetch("urls.txt", "out", **arguments)

@@ -9,7 +9,7 @@ import pytest
 
 import headgate
 import headgate.testing
-from support.run import stats, wait_for
+from support.run import serving, stats, wait_for
 
 
 @pytest.mark.parametrize("method", ["get", "head", "options", "post", "put", "patch", "delete"])
@@ -39,6 +39,20 @@ def test_a_failed_request_is_raised_as_by_a_client(server: str) -> None:
         headgate.get(f"{server}/delay/3600", timeout=0.05, retries=0)
     with pytest.raises(headgate.UsageError, match="retries"):
         headgate.get(server, retries=-1)
+
+
+def test_the_authorities_of_the_system_are_trusted_as_they_are_at_the_first_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = str(tmp_path / "certificate.pem")
+    with serving("--self-signed", certificate) as url, headgate.Client(retries=0) as before:
+        with pytest.raises(headgate.TlsError, match="not trusted"):
+            before.get(url)
+        with headgate.Client(retries=0) as client:
+            monkeypatch.setenv("SSL_CERT_FILE", certificate)
+            assert "Hello, World!" == client.get(f"{url}/hello").text
+        with pytest.raises(headgate.TlsError):
+            before.get(url)
 
 
 def test_credentials_go_to_the_origin_of_the_url_only(server: str) -> None:

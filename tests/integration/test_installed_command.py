@@ -21,7 +21,7 @@ SLOW = {"asyncio", "email", "http", "importlib.metadata", "json", "multiprocessi
 @pytest.mark.parametrize(
     "arguments", [["--version"], ["--help"], ["fetch", "-h"], ["fetch", "--help"], ["help", "retries"]]
 )
-def test_it_answers_without_importing_what_is_slow(arguments: list[str]) -> None:
+def test_it_prints_without_importing_slow_modules(arguments: list[str]) -> None:
     done = subprocess.run(
         [HEADGATE, *arguments],
         check=True,
@@ -57,6 +57,30 @@ def test_the_summary_holds_what_was_promised(server: str, tmp_path: Path) -> Non
     assert summary.cpu_s > 0
     assert summary.requests_per_s > 0
     assert summary.bottleneck.text
+
+
+def test_the_summary_on_standard_output_is_all_that_is_there(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--summary", "-", check=0)
+    assert (3, "out") == (json.loads(done.stdout)["succeeded"], json.loads(done.stdout)["output"])
+    assert "done: 3 rows" in done.stderr
+    none = headgate("fetch", f"{server}/[1-3]", "--format", "none", "--summary", "-", "-q", check=0)
+    assert (3, "") == (json.loads(none.stdout)["succeeded"], none.stderr)
+    again = headgate("retry", "out", "--summary", "-", check=0)
+    assert 0 == json.loads(again.stdout)["rows"]
+    assert ["out"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_summary_that_cannot_be_written_to_standard_output_is_an_error(server: str, tmp_path: Path) -> None:
+    command: list[str | Path] = [HEADGATE, "fetch", f"{server}/1", "-o", tmp_path / "out", "-q", "--summary", "-"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LONGEST_S)
+    assert (1, "error: --summary: can't write to standard output: No space left on device\n") == (
+        done.returncode,
+        done.stderr,
+    )
 
 
 def test_the_memory_is_that_of_the_command_and_not_of_its_parent(server: str, tmp_path: Path) -> None:
@@ -159,7 +183,7 @@ def test_show_prints_the_failed_rows_alone_and_why_they_failed(form: str, server
     headgate("fetch", urls, "-o", out, "--format", form, check=3)
     header, _, *lines = headgate("show", out, "--failed", check=0).stdout.splitlines()
     assert ["row", "status", "error", "error_message", "url"] == header.split()
-    assert [["1", "503"], ["5", "500"]] == sorted(line.split()[:2] for line in lines[:2])
+    assert [["1", "503", "status:503"], ["5", "500", "status:500"]] == sorted(line.split()[:3] for line in lines[:2])
     assert lines[2].startswith("all 2 rows; also there, with --columns: method, ")
     one = headgate("show", out, "--failed", "-n", "1", "--columns", "url,row", check=0).stdout.splitlines()
     assert one[2].split() in ([f"{server}/status/503", "1"], [f"{server}/status/500", "5"])

@@ -38,7 +38,7 @@ def test_a_job_is_opened_inspected_and_retried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "ndjson"])
-def test_the_rows_of_all_parts_are_read_answered_ones_first(form: Format, tmp_path: Path) -> None:
+def test_the_rows_of_all_parts_are_read_succeeded_ones_first(form: Format, tmp_path: Path) -> None:
     with changing() as origin:
         origin.statuses["/2"] = 503
         headgate.fetch(f"{origin.url}/[1-5]", tmp_path, format=form)

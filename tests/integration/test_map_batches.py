@@ -82,7 +82,7 @@ def test_a_query_of_duckdb_is_read_and_batches_go_into_one(server: str) -> None:
     assert [200] == pa.table(headgate.fetch_table(relation))["status"].to_pylist()
 
 
-def test_columns_make_requests_and_answers_make_columns(server: str) -> None:
+def test_columns_make_requests_and_responses_make_columns(server: str) -> None:
     table = pa.table(
         {
             "u": [f"{server}/echo"] * 2,

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
@@ -35,7 +36,7 @@ def client() -> Iterator[headgate.Client]:
         yield client
 
 
-def test_a_route_answers_and_records_its_requests(mock: MockServer, client: headgate.Client) -> None:
+def test_a_route_responds_and_records_its_requests(mock: MockServer, client: headgate.Client) -> None:
     route = mock.post("https://api.example.com/users/{id}", status=201, json={"id": 1})
     response = client.post(URL, params={"page": 1}, json={"name": "a"}, headers={"X-Trace": "7"})
 
@@ -51,7 +52,7 @@ def test_a_route_answers_and_records_its_requests(mock: MockServer, client: head
     assert {"id": 1} == sent.json()
 
 
-def test_a_mock_answers_a_client_that_was_made_before_and_the_server_answers_afterwards(server: str) -> None:
+def test_a_mock_responds_to_a_client_that_was_made_before_and_the_server_does_afterwards(server: str) -> None:
     with headgate.Client() as client:
         assert "Hello, World!" == client.get(f"{server}/hello").text
         with headgate.testing.mock() as mock:
@@ -69,7 +70,7 @@ def test_a_client_made_within_a_mock_reaches_the_server_afterwards(server: str) 
         assert "Hello, World!" == client.get(f"{server}/hello").text
 
 
-def test_coroutines_get_answers_and_earlier_requests_are_still_in_flight(server: str) -> None:
+def test_coroutines_get_responses_and_earlier_requests_are_still_in_flight(server: str) -> None:
     async def texts() -> tuple[str, str, str]:
         async with headgate.AsyncClient() as client:
             held = asyncio.create_task(client.get(f"{server}/delay/0.2"))
@@ -89,7 +90,7 @@ def test_retries_are_those_of_the_engine(mock: MockServer, client: headgate.Clie
     assert [503, None, 200] == [call.response.status if call.response else None for call in route.calls]
 
 
-def test_answers_may_be_without_end(mock: MockServer, client: headgate.Client) -> None:
+def test_responses_may_come_from_an_endless_iterator(mock: MockServer, client: headgate.Client) -> None:
     mock.get("/n").respond_in_turn({"n": n} for n in range(10**9))
     assert [0, 1, 2] == [client.get("http://a.example/n").json()["n"] for _ in range(3)]
 
@@ -145,12 +146,14 @@ def test_timeouts_are_real(mock: MockServer) -> None:
         client.get(URL, timeout=0.01)
 
 
-def test_a_delayed_answer_comes(mock: MockServer, client: headgate.Client) -> None:
-    mock.get(URL).respond(text="late", delay=0.001)
-    assert "late" == client.get(URL).text
+def test_a_delayed_response_arrives(mock: MockServer, client: headgate.Client) -> None:
+    for delay in (0.001, timedelta(milliseconds=1)):
+        mock.get(URL).respond(text="late", delay=delay)
+        assert "late" == client.get(URL).text
+    assert 0.001 == MockResponse(delay=timedelta(milliseconds=1)).delay
 
 
-def test_an_answer_may_be_computed(mock: MockServer, client: headgate.Client) -> None:
+def test_a_response_may_be_computed(mock: MockServer, client: headgate.Client) -> None:
     def double(request: MockRequest) -> MockResponse:
         return MockResponse(json={"twice": int(request.path_params["n"]) * 2}, headers={"X-Query": request.query})
 
@@ -159,7 +162,7 @@ def test_an_answer_may_be_computed(mock: MockServer, client: headgate.Client) ->
     assert ({"twice": 42}, "why") == (response.json(), response.headers["x-query"])
 
 
-def test_computed_answers_may_wait_for_each_other(mock: MockServer, client: headgate.Client) -> None:
+def test_computed_responses_may_wait_for_each_other(mock: MockServer, client: headgate.Client) -> None:
     together = threading.Barrier(32)
 
     def wait(_: MockRequest) -> int:
@@ -240,7 +243,7 @@ def test_an_error_of_a_generator_is_raised_at_the_end() -> None:
         list(client.fetch_many([URL, URL]))
 
 
-def test_the_result_of_a_function_must_be_an_answer() -> None:
+def test_the_result_of_a_function_must_be_a_response() -> None:
     mock = headgate.testing.mock(lambda _: object())  # type: ignore[arg-type, return-value]
     with (
         pytest.raises(AssertionError, match=r"a response is a headgate\.testing\.MockResponse"),
@@ -286,7 +289,7 @@ def test_a_route_for_anything_does_not_replace_one_for_something(mock: MockServe
     assert [f"new {number}" for number in range(len(sent))] == responses
 
 
-def test_many_requests_are_answered_in_their_order(mock: MockServer, client: headgate.Client) -> None:
+def test_many_requests_get_their_responses_in_order(mock: MockServer, client: headgate.Client) -> None:
     mock.get("/{n}", response=lambda request: request.path_params["n"])
     urls = [f"https://{n % 7}.example/{n}" for n in range(3000)]
     assert [str(n) for n in range(3000)] == [o.unwrap().text for o in client.fetch_many(urls, ordered=True)]
@@ -306,7 +309,7 @@ def test_head_and_no_content_have_no_body(mock: MockServer, client: headgate.Cli
     assert (204, b"") == (client.delete(URL).status_code, client.delete(URL).content)
 
 
-def test_tables_are_answered_and_share_nothing_with_calls_outside(server: str) -> None:
+def test_tables_are_mocked_and_share_nothing_with_calls_outside(server: str) -> None:
     urls = pa.table({"url": [f"{server}/hello"] * 20})
 
     def bodies() -> set[bytes]:
@@ -321,7 +324,7 @@ def test_tables_are_answered_and_share_nothing_with_calls_outside(server: str) -
     assert {b"Hello, World!"} == bodies()
 
 
-def test_jobs_are_answered(mock: MockServer, tmp_path: Path) -> None:
+def test_jobs_are_mocked(mock: MockServer, tmp_path: Path) -> None:
     route = mock.get("https://a.example/{n}").respond_in_turn(({"n": n} if n != 2 else 404) for n in range(5))
     (tmp_path / "urls.txt").write_text("".join(f"https://a.example/{n}\n" for n in range(4)))
     summary = headgate.fetch(tmp_path / "urls.txt", tmp_path / "out", concurrency=1, progress=False)

@@ -24,7 +24,7 @@ def client() -> Iterator[headgate.Client]:
         yield client
 
 
-def test_a_request_without_an_answer_fails_and_so_does_the_block() -> None:
+def test_a_request_without_a_response_fails_and_so_does_the_block() -> None:
     mock = headgate.testing.mock()
     mock.get(URL, json=1)
     failed = None
@@ -49,7 +49,7 @@ def test_a_request_without_an_answer_fails_and_so_does_the_block() -> None:
     assert [None] == [call.response for call in mock.calls if call.request.method == "POST"]
 
 
-def test_answers_can_be_used_up() -> None:
+def test_responses_can_be_used_up() -> None:
     with headgate.testing.mock(assert_all_mocked=False) as mock, headgate.Client() as client:
         mock.get(URL).respond_in_turn(["one", "two"])
         assert ["one", "two"] == [client.get(URL).text for _ in range(2)]
@@ -86,7 +86,7 @@ def test_the_error_of_the_block_is_the_one_that_is_raised() -> None:
         client.get("http://127.0.0.1:1/a")
 
 
-def test_of_several_mocks_the_inner_one_answers(client: headgate.Client) -> None:
+def test_of_several_mocks_the_inner_one_responds(client: headgate.Client) -> None:
     with headgate.testing.mock() as outer:
         outer.get(URL, text="outer")
         assert "outer" == client.get(URL).text

@@ -22,7 +22,7 @@ def client():
         yield client
 
 
-def test_it_answers(headgate_mock, client):
+def test_it_responds(headgate_mock, client):
     headgate_mock.get(URL, json={"id": 1})
     assert client.get(URL).json() == {"id": 1}
 
@@ -42,7 +42,7 @@ FAILING = """
 import headgate
 
 
-def test_nothing_answers(headgate_mock):
+def test_there_is_no_response(headgate_mock):
     with headgate.Client() as client:
         list(client.fetch_many(["https://nobody.example/"]))
 
@@ -65,7 +65,7 @@ def test_a_test_that_names_the_fixture_has_it(tmp_path: Path, flags: tuple[str, 
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_what_had_no_answer_or_was_not_called_is_an_error_of_its_test(tmp_path: Path) -> None:
+def test_a_missing_response_or_a_route_that_is_not_called_is_an_error_of_its_test(tmp_path: Path) -> None:
     done = pytest_runs(FAILING, tmp_path)
     assert "2 passed, 2 errors" in done.stdout, done.stdout + done.stderr
     assert "the mock had no response for 1 request:" in done.stdout

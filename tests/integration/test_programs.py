@@ -41,7 +41,7 @@ class Servers(Console):
 def comparable(printed: object) -> object:
     """Returns what is the same in every run: throttled rows and their number depend on the machine.
 
-    Pauses are compared: the page has some only if an API answers 429.
+    Pauses are compared: the page has some only if an API responds with 429.
     """
     if not isinstance(printed, list):
         return printed

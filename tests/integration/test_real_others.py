@@ -59,7 +59,7 @@ def test_go_serves_all_versions(version: str, go_server: RealServer, tmp_path: P
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_body_that_go_does_not_read_does_not_lose_its_answer(
+def test_the_response_to_a_body_that_go_does_not_read_is_not_lost(
     version: str, go_server: RealServer, tmp_path: Path
 ) -> None:
     (tmp_path / "body").write_bytes(b"x" * 1_000_000)
@@ -70,7 +70,7 @@ def test_a_body_that_go_does_not_read_does_not_lose_its_answer(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_answer_that_go_breaks_off_is_an_error(version: str, go_server: RealServer, tmp_path: Path) -> None:
+def test_a_response_that_go_aborts_is_an_error(version: str, go_server: RealServer, tmp_path: Path) -> None:
     (row,) = fetched(tmp_path, go_server, version, "/abort", "--retries", "0", code=3)
     assert (200, "connection_closed") == (row["status"], row["error"])
 

@@ -34,7 +34,7 @@ def fetched(url: str, *options: str | Path) -> list[dict[str, Any]]:
     return headgate("fetch", url, "-o", "-", "--retries", "0", *options).rows()
 
 
-def assert_answered(rows: list[dict[str, Any]], count: int, *, https: bool) -> None:
+def assert_echoed(rows: list[dict[str, Any]], count: int, *, https: bool) -> None:
     """Fails unless all rows have the body of `/echo`, without the credentials of a proxy."""
     assert count == len(rows)
     for row in rows:
@@ -58,8 +58,8 @@ def test_hosts_are_reached_through_tinyproxy_which_alone_sees_its_credentials(
         haproxy(tmp_path, authority.certify("localhost"), target(server), mode="http") as port,
     ):
         options = ("--proxy", f"http://{user}{proxy}", "--cacert", authority.file)
-        assert_answered(fetched(f"{server}/echo?[1-50]", *options), 50, https=False)
-        assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
+        assert_echoed(fetched(f"{server}/echo?[1-50]", *options), 50, https=False)
+        assert_echoed(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
 def test_a_refusal_of_tinyproxy_is_a_failure_of_the_proxy_and_not_of_the_host(server: str, tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_hosts_are_reached_through_microsocks(
     ):
         for scheme in ("socks5h", "socks5"):
             options = ("--proxy", f"{scheme}://{user}{proxy}", "--cacert", authority.file)
-            assert_answered(fetched(f"{server}/echo?[1-50]", *options), 50, https=False)
-            assert_answered(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
+            assert_echoed(fetched(f"{server}/echo?[1-50]", *options), 50, https=False)
+            assert_echoed(fetched(f"https://localhost:{port}/echo?[1-50]", *options), 50, https=True)
 
 
 def test_a_refusal_of_microsocks_is_a_failure_of_the_proxy(server: str, tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_a_proxy_is_spoken_to_over_tls_and_so_are_hosts_behind_it(
     ):
         proxy_url = f"https://me:secret@localhost:{of_proxy}"
         options = ("--proxy", proxy_url, "--cacert", authority.file)
-        assert_answered(fetched(f"{server}/echo?[1-20]", *options), 20, https=False)
-        assert_answered(fetched(f"https://localhost:{of_host}/echo?[1-20]", *options), 20, https=True)
+        assert_echoed(fetched(f"{server}/echo?[1-20]", *options), 20, https=False)
+        assert_echoed(fetched(f"https://localhost:{of_host}/echo?[1-20]", *options), 20, https=True)
         (row,) = fetched(f"{server}/echo", "--proxy", proxy_url)
         assert row["error"] == "proxy"
         assert row["error_message"].startswith("the proxy can't be reached: the server's certificate is not trusted")
@@ -201,9 +201,9 @@ def test_a_server_behind_haproxy_is_reached_over_tls(server: str, authority: Aut
     with haproxy(tmp_path, authority.certify("a.example"), target(server), mode="http") as port:
         trusting = ("--cacert", authority.file)
         rows = fetched(f"https://localhost:{port}/echo?[1-1000]", *trusting, "--tls-server-name", "a.example", "-4")
-        assert_answered(rows, 1000, https=True)
+        assert_echoed(rows, 1000, https=True)
         resolved = ("--resolve", f"a.example:{port}:127.0.0.1")
-        assert_answered(fetched(f"https://a.example:{port}/echo?[1-10]", *trusting, *resolved), 10, https=True)
+        assert_echoed(fetched(f"https://a.example:{port}/echo?[1-10]", *trusting, *resolved), 10, https=True)
         (row,) = fetched(f"https://localhost:{port}/echo", *trusting)
         assert ("tls", "the server's certificate is for another name") == (row["error"], row["error_message"])
         assert row["error_detail"] == f"127.0.0.1:{port} as localhost: for a.example, 127.0.0.1"

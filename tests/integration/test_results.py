@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from support.origin import answering
+from support.origin import responding
 from support.results import COLUMNS, rows, table
 from support.run import headgate, serving, started, stats
 
@@ -31,7 +31,7 @@ def test_pyarrow_reads_exactly_the_promised_columns(results: Path) -> None:
     assert [("name", "string"), ("value", "binary")] == [(field.name, str(field.type)) for field in header]
 
 
-def test_every_row_is_there_once_with_its_answer(results: Path, server: str) -> None:
+def test_every_row_is_there_once_with_its_response(results: Path, server: str) -> None:
     found = rows(results)
     assert list(range(ROWS)) == [row["row"] for row in found]
     assert [f"{server}/{row}" for row in range(ROWS)] == [row["url"] for row in found]
@@ -161,6 +161,6 @@ def test_nothing_is_written_with_the_format_none(server: str, tmp_path: Path) ->
 
 def test_a_body_that_is_no_text_is_base64_in_ndjson() -> None:
     body = bytes(range(256))
-    with answering(body) as server:
+    with responding(body) as server:
         row = headgate("fetch", f"{server}/", "-o", "-", check=0).rows()[0]
     assert (None, body) == (row.get("body"), base64.b64decode(row["body_base64"]))

@@ -22,7 +22,7 @@ def paths(origin: Origin) -> list[str]:
     return sorted(path for _, path, _, _ in origin.requests)
 
 
-def test_rows_that_are_answered_now_are_no_longer_failed(tmp_path: Path) -> None:
+def test_rows_that_succeed_now_are_no_longer_failed(tmp_path: Path) -> None:
     out, summary_file = tmp_path / "out", tmp_path / "s.json"
     with changing() as origin:
         failing(origin, out)

@@ -51,8 +51,8 @@ def test_polars_reads_what_the_parts_hold(parts: list[Path]) -> None:
 
 def test_duckdb_reads_what_the_parts_hold_as_often_as_it_likes(parts: list[Path]) -> None:
     connection = duckdb.connect()
-    connection.register("answers", RowStream(parts))
-    query = "select count(*), count(distinct row), count(error), sum(received_bytes) from answers"
+    connection.register("outcomes", RowStream(parts))
+    query = "select count(*), count(distinct row), count(error), sum(received_bytes) from outcomes"
     for _ in range(2):
         assert [(ROWS, ROWS, 1, 13 * (ROWS - 1))] == connection.execute(query).fetchall()
 

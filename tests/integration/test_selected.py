@@ -14,7 +14,7 @@ import headgate
 from support.origin import changing
 from support.run import headgate as command, serving
 
-ANSWER = {
+COMPLETION = {
     "choices": [{"message": {"role": "assistant", "content": "Hé"}}],
     "usage": {"total_tokens": 17, "cost": 0.25},
     "created": 1_778_751_000,
@@ -57,8 +57,8 @@ def values(body: bytes) -> dict[str, Any]:
     }
 
 
-def test_the_result_is_the_table_with_columns_of_the_answers() -> None:
-    body = json.dumps(ANSWER, separators=(",", ":"), ensure_ascii=False).encode()
+def test_the_result_is_the_table_with_columns_from_the_responses() -> None:
+    body = json.dumps(COMPLETION, separators=(",", ":"), ensure_ascii=False).encode()
     with changing(body) as origin:
         table = pa.table({"id": pa.array([7, 8], pa.int32()), "url": [f"{origin.url}/{row}" for row in (7, 8)]})
         pq.write_table(table, "rows.parquet")

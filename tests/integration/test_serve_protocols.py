@@ -51,7 +51,7 @@ def test_curl_understands_our_tls_and_http_2(tmp_path: Path) -> None:
     assert b"Hello, World! 2" == done.stdout
 
 
-def test_robots_txt_may_be_answered_by_another_path(tmp_path: Path) -> None:
+def test_robots_txt_may_be_served_from_another_path(tmp_path: Path) -> None:
     with serving("--robots", "/status/503") as url:
         headgate("fetch", f"{url}/robots.txt", "-o", tmp_path / "out", "--retries", "0", check=3)
     assert [503] == [row["status"] for row in rows(tmp_path / "out")]

@@ -34,7 +34,7 @@ def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
 
 
 def time_passes() -> None:
-    """Waits for the slow answer of a server."""
+    """Waits for the slow response of a server."""
     with serving() as server:
         get(f"{server}/delay/{STOPPED_S}")
 

@@ -112,7 +112,7 @@ def kill_until_done(job: Job, server: Watched, chance: random.Random, *, kills: 
             done=done,
             requests=requests,
             extra=requests - (done - done_before),
-            allowed=before + requests - _answered_before_last_commit(job, run) + job.concurrency,
+            allowed=before + requests - _responses_before_last_commit(job, run) + job.concurrency,
         )
         story.kills.append(kill)
         if kill.extra > kill.allowed:
@@ -145,7 +145,7 @@ def _mistakes_of_end(job: Job, run: Run, requests: int, done_before: int) -> lis
     return wrong + ledger.mistakes(job.directory, job.expected)
 
 
-def _answered_before_last_commit(job: Job, run: Run) -> int:
+def _responses_before_last_commit(job: Job, run: Run) -> int:
     """Returns how many requests the server had responded to that must all be committed."""
     commit = commits.newest(job.directory)
     due_s = run.ended_s - job.commit_interval - _STALLED_S

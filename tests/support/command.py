@@ -17,14 +17,19 @@ def mistakes(*arguments: str, see: str = "") -> list[str]:
 
     `see` is the command that the last line recommends: by default the help of the verb.
     """
+    *lines, last = refusal(*arguments)
+    assert f"see `{see or f'headgate {arguments[0]} --help'}`" == last
+    assert all(line.startswith("error: ") for line in lines), lines
+    return [line.removeprefix("error: ") for line in lines]
+
+
+def refusal(*arguments: str) -> list[str]:
+    """Runs a command line that must be refused, and returns all that it prints."""
     output, errors = io.StringIO(), io.StringIO()
     with redirect_stdout(output), redirect_stderr(errors):
         code = cli.run(arguments)
     assert (2, "") == (code, output.getvalue()), errors.getvalue()
-    *lines, last = errors.getvalue().splitlines()
-    assert f"see `{see or f'headgate {arguments[0]} --help'}`" == last
-    assert all(line.startswith("error: ") for line in lines), lines
-    return [line.removeprefix("error: ") for line in lines]
+    return errors.getvalue().splitlines()
 
 
 def help_of(*verb: str) -> str:

@@ -86,13 +86,13 @@ class Moody:
             case "closed once" if is_first:
                 return None
             case "always busy":
-                return _answer(503)
+                return _response(503)
             case "busy once" if is_first:
-                return _answer(503)
+                return _response(503)
             case "throttled once" if is_first:
-                return _answer(429, "Retry-After: 1\r\n")
+                return _response(429, "Retry-After: 1\r\n")
             case _:
-                return _answer(200)
+                return _response(200)
 
     def end(self, host: str) -> None:
         """Records that a request has its response."""
@@ -166,20 +166,20 @@ class _Connection(asyncio.Protocol):
             return
         del self._received[:whole]
         row = int(first.split(" ")[1].rpartition("/")[2])
-        answer = self._origin.begin(headers["host"], row, headers.get("idempotency-key"))
+        response = self._origin.begin(headers["host"], row, headers.get("idempotency-key"))
         if self._origin.delay_s:
-            self._loop.call_later(self._origin.delay_s, self._end, headers["host"], answer)
+            self._loop.call_later(self._origin.delay_s, self._end, headers["host"], response)
         else:
-            self._end(headers["host"], answer)
+            self._end(headers["host"], response)
 
-    def _end(self, host: str, answer: bytes | None) -> None:
-        if answer is None:
+    def _end(self, host: str, response: bytes | None) -> None:
+        if response is None:
             self._transport.close()
         else:
-            self._transport.write(answer)
+            self._transport.write(response)
         self._origin.end(host)
 
 
-def _answer(status: int, headers: str = "") -> bytes:
+def _response(status: int, headers: str = "") -> bytes:
     body = _BODIES[status]
     return f"HTTP/1.1 {status} -\r\n{headers}Content-Length: {len(body)}\r\n\r\n".encode() + body

@@ -73,7 +73,7 @@ def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = Non
 
 
 @contextmanager
-def answering(body: bytes) -> Iterator[str]:
-    """Runs a server that answers every GET with `body`; yields its URL, without a slash at the end."""
+def responding(body: bytes) -> Iterator[str]:
+    """Runs a server that responds to every GET with `body`; yields its URL, without a slash at the end."""
     with changing(body) as origin:
         yield origin.url

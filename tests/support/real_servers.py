@@ -131,7 +131,7 @@ def caddy(directory: Path) -> Iterator[RealServer]:
     """Runs Caddy with gzip and zstd."""
     made, found = certificate(directory), program("caddy", "caddy")
     plain, secure = free_port(), free_port()
-    answers = (
+    directives = (
         'bind 127.0.0.1\n encode zstd gzip\n respond "hello {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri}"'
     )
     (directory / "Caddyfile").write_text(f"""\
@@ -143,11 +143,11 @@ def caddy(directory: Path) -> Iterator[RealServer]:
     }}
 }}
 http://:{plain} {{
-    {answers}
+    {directives}
 }}
 https://:{secure} {{
     tls {made.file} {made.key}
-    {answers}
+    {directives}
 }}
 """)
     environment = {

@@ -392,7 +392,7 @@ async def _run(scenario: Scenario) -> list[str]:
     loop.set_exception_handler(lambda _loop, context: broken.append(f"reported to the event loop: {context}"))
     shared = ConcurrencyLimit(scenario.shared_limit)
     amount, burst = scenario.rate
-    rate = Rate(amount, per_s=1, burst=burst)
+    rate = Rate(amount, per=1, burst=burst)
     most_slots = max([scenario.shared_limit, *(slots for _, slots in scenario.resizes)])
     starts: list[tuple[float, int]] = []
     maps = [Spied(plan, shared, rate, most_slots, broken, starts) for plan in scenario.maps]

@@ -129,9 +129,9 @@ def amap_takes_its_options() -> None:
             limit=ConcurrencyLimit(10),
             ordered=True,
             window=5,
-            timeout=1,
-            retry=Retry(3, 0.5, on=(OSError, TimeoutError)),
-            rate=Rate(10, per_s=1, burst=100),
+            timeout=timedelta(seconds=1),
+            retry=Retry(3, timedelta(seconds=0.5), max_backoff=timedelta(minutes=1), on=(OSError, TimeoutError)),
+            rate=Rate(10, per=timedelta(seconds=1), burst=100),
             cost=len,
             key=lambda word: word[0],
             per_key=2,
@@ -183,6 +183,7 @@ async def retry_keeps_the_signature_of_what_it_calls() -> None:
     assert_type(await retry.call(measure, "one"), int)
     assert_type(await retry.call(repeat, 3, word="one"), list[str])
     assert_type(retry.delay(1, OSError()), float | None)
+    assert_type(Retry(3, lambda attempt, _: timedelta(seconds=attempt)).delay(1, OSError()), float | None)
 
 
 def a_client_gives_responses(client: headgate.Client) -> None:
@@ -203,6 +204,8 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(response.raise_for_status(), Response)
     assert_type(client.post("/", json={"a": 1}), Response)
     assert_type(client.request("PUT", "/", content=b"a", redirects="none"), Response)
+    assert_type(client.get("/", follow_redirects=False), Response)
+    assert_type(headgate.get("http://localhost/", allow_redirects=False, verify=True), Response)
     assert_type(client.send(Request("/", tag=1)), Response)
     assert_type(client.statistics(), headgate.Snapshot)
 

@@ -83,12 +83,13 @@ async def results() -> None:
 
 def requests(client: Client) -> None:
     Client("http://localhost/")  # type: ignore[call-arg]
-    Client(verify=False)  # type: ignore[call-arg]
+    Client(verify=False)  # type: ignore[arg-type]
     Client(concurrency="1")  # type: ignore[arg-type]
     client.get("/", verify=False)  # type: ignore[call-arg]
     client.get("/", timeout="5")  # type: ignore[arg-type]
-    headgate.get("http://localhost/", verify=False)  # type: ignore[call-arg]
+    headgate.get("http://localhost/", verify=False)  # type: ignore[arg-type]
     headgate.get("http://localhost/", retries="1")  # type: ignore[arg-type]
+    headgate.HTTPStatusError  # type: ignore[attr-defined] # noqa: B018 - a name of httpx
     client.get("/", headers={"a": 1})  # type: ignore[arg-type]
     client.get("/", auth="ann:secret")  # type: ignore[arg-type]
     client.fetch_many([1])  # type: ignore[list-item]

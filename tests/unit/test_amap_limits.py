@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -35,6 +36,13 @@ def test_an_error_that_an_attempt_makes_of_its_being_late_stays_its_own() -> Non
         all_of(complain, [1], limit=1, timeout=3)
 
 
+def test_a_timeout_may_be_a_timedelta() -> None:
+    calls = Calls(5)
+    (outcome,) = all_of(calls, [1], limit=1, timeout=timedelta(seconds=3), errors="yield")
+    assert 3.0 == outcome.elapsed_s
+    assert "the attempt took longer than timeout=3.0" == str(outcome.error)
+
+
 def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
     async def time_out(_item: int) -> None:
         raise TimeoutError("mine")
@@ -44,7 +52,7 @@ def test_a_timeout_of_the_function_itself_stays_its_own() -> None:
 
 
 def test_the_wait_for_a_rate_does_not_count() -> None:
-    assert [1, 2] == all_of(Calls(2), [1, 2], limit=2, timeout=3, rate=Rate(1, per_s=100))
+    assert [1, 2] == all_of(Calls(2), [1, 2], limit=2, timeout=3, rate=Rate(1, per=100))
 
 
 # -- retries
@@ -152,13 +160,13 @@ def test_a_retry_that_takes_the_slot_of_an_item_that_the_source_still_makes_does
 
 def test_costs_are_weights() -> None:
     calls = Calls()
-    all_of(calls, [1, 3, 2, 4], limit=10, rate=Rate(1, per_s=1, burst=4), cost=lambda item: item)
+    all_of(calls, [1, 3, 2, 4], limit=10, rate=Rate(1, per=1, burst=4), cost=lambda item: item)
     assert [(1, 0), (3, 0), (2, 2), (4, 6)] == calls.starts
 
 
 def test_each_attempt_spends_its_cost() -> None:
     calls = Calls(failures={1: 1})
-    all_of(calls, [1, 2], limit=10, rate=Rate(1, per_s=10), retry=Retry(2, 0))
+    all_of(calls, [1, 2], limit=10, rate=Rate(1, per=10), retry=Retry(2, 0))
     assert [(1, 0), (2, 10), (1, 20)] == calls.starts
 
 
@@ -182,15 +190,15 @@ def test_an_item_whose_cost_fails_fails_alone() -> None:
 
 async def test_a_rate_that_is_changed_while_it_is_waited_for_is_obeyed() -> None:
     calls = Calls()
-    rate = Rate(1, per_s=1000)
-    asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per_s=1))
+    rate = Rate(1, per=1000)
+    asyncio.get_running_loop().call_later(5, lambda: rate.change(1, per=1))
     await collected(amap(calls, range(3), limit=5, rate=rate))
     assert all(at_s < 10 for _, at_s in calls.starts)
 
 
 async def test_a_burst_below_the_cost_of_a_waiting_item_fails_the_item() -> None:
-    rate = Rate(1, per_s=1, burst=4)
-    asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per_s=1, burst=2))
+    rate = Rate(1, per=1, burst=4)
+    asyncio.get_running_loop().call_later(1, lambda: rate.change(1, per=1, burst=2))
     assert [4, 1] == await collected(
         amap(Calls(), [4, 3, 1], limit=5, rate=rate, cost=lambda item: item, errors="skip")
     )
@@ -256,7 +264,7 @@ async def test_a_call_that_is_cancelled_gives_its_slot_back_when_it_has_ended() 
 
 
 async def test_an_item_passes_its_key_then_the_limit_then_the_rate() -> None:
-    limit, rate = ConcurrencyLimit(2), Rate(1, per_s=10)
+    limit, rate = ConcurrencyLimit(2), Rate(1, per=10)
     seen = []
 
     async def work(item: str) -> None:

@@ -51,7 +51,7 @@ async def test_stop_returns_waiting_items_that_never_started_in_their_order() ->
     assert (5, 2, 0, 3, 0) == (now.taken, now.succeeded, now.cancelled, now.unstarted, now.waiting)
 
 
-@pytest.mark.parametrize("waits_for", [{"rate": Rate(1, per_s=1000)}, {"limit": ConcurrencyLimit(1)}])
+@pytest.mark.parametrize("waits_for", [{"rate": Rate(1, per=1000)}, {"limit": ConcurrencyLimit(1)}])
 async def test_stop_returns_the_item_that_waits_for_a_limit(waits_for: dict[str, Any]) -> None:
     async with amap(Calls(10), count(), **({"limit": 1} | waits_for)) as results:
         await asyncio.sleep(1)
@@ -65,7 +65,7 @@ async def test_after_stop_a_retried_item_is_finished_also_behind_one_that_is_ret
     key: dict[str, Any],
 ) -> None:
     calls = Calls(failures={0: 1})
-    retry, rate = Retry(2, wait_s(1)), Rate(1, per_s=100)
+    retry, rate = Retry(2, wait_s(1)), Rate(1, per=100)
     async with amap(calls, [0, 1], limit=1, retry=retry, rate=rate, **key) as results:
         await asyncio.sleep(50)
         assert ([1], [0]) == (results.stop(), [result async for result in results])
@@ -80,7 +80,7 @@ async def test_stop_returns_an_item_that_was_read_ahead_of_a_limit() -> None:
             given.append(item)
             yield item
 
-    async with amap(Calls(0.5), source(), limit=3, rate=Rate(1, per_s=100)) as results:
+    async with amap(Calls(0.5), source(), limit=3, rate=Rate(1, per=100)) as results:
         await asyncio.sleep(50)
         unstarted, delivered = results.stop(), [result async for result in results]
     assert given == delivered + unstarted
@@ -137,7 +137,7 @@ async def test_an_error_that_is_at_the_head_when_stop_is_called_ends_the_map() -
         return item
 
     keys = {"first": 0, "held": 0, "fails": 1, "runs": 2, "held too": 0}
-    rate = Rate(1, per_s=1000, burst=3)
+    rate = Rate(1, per=1000, burst=3)
     async with amap(work, keys, limit=4, rate=rate, ordered=True, key=lambda item: keys[item], per_key=1) as results:
         assert "first" == await anext(results)
         await asyncio.sleep(1)

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Iterator
+from datetime import timedelta
 from itertools import count
 from typing import Any
 
@@ -47,6 +48,12 @@ async def test_the_timeout_is_raised_after_what_was_done_by_then(collect: Collec
     with pytest.raises(TimeoutError):
         await collect([asyncio.sleep(0.1, "a"), asyncio.sleep(0.15, "b")], limit=2, timeout=0.12)
     assert 0.12 == now_s()
+
+
+@with_either_iterator
+async def test_the_timeout_may_be_a_timedelta(collect: Collect) -> None:
+    with pytest.raises(TimeoutError, match=r"not all were done within timeout=0\.12"):
+        await collect([asyncio.sleep(0.15)], limit=2, timeout=timedelta(milliseconds=120))
 
 
 async def test_a_plain_for_continues_to_its_end_when_the_timeout_is_caught_in_it() -> None:

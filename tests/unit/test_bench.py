@@ -71,7 +71,7 @@ def test_a_client_that_the_clock_stops_may_leave_as_much_as_it_has_in_flight() -
     )
 
 
-def test_a_client_that_has_got_no_answer_has_no_figure() -> None:
+def test_a_client_that_got_no_response_has_no_figure() -> None:
     assert ["nothing succeeded"] == found(Claim(succeeded=0, elapsed_s=0.9), seen=0, exact=False)
 
 

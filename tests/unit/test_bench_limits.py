@@ -66,7 +66,7 @@ def test_the_shortest_time_is_that_of_the_limit_which_is_used_up_last() -> None:
     assert 60 + 60 * 0.1 - 0.05 == pytest.approx(sold.shortest_s([1_000] * 1_000, range(100)))
 
 
-def test_a_row_without_an_answer_of_the_api_is_wrong() -> None:
+def test_a_row_without_a_response_of_the_api_is_wrong() -> None:
     limits = {"api_failed_first": 1_000, "api_rate": 100, "api_concurrency": 111}
     found = sold.finding(fetched(44.0, succeeded=sold.ROWS), limits, 42.0)
     assert [("1.048 times", True), ("0.0099 of all", True)] == [(each.shown, each.met) for each in found.targets]
@@ -86,12 +86,12 @@ def samples(*per_s: int, every_s: float = 0.5) -> list[Sample]:
 
 def test_only_the_second_half_of_a_run_counts() -> None:
     found = adaptive.steady(samples(0, 0, 0, 0, 200, 200, 200, 200, 200))
-    assert (200.0, 7.0) == (found["answers_per_s"], found["in_progress"])
+    assert (200.0, 7.0) == (found["responses_per_s"], found["in_progress"])
     assert 0.0099 == pytest.approx(found["refused"], abs=0.0001)
-    assert {"answers_per_s": 0.0, "refused": 0.0, "in_progress": 0.0} == adaptive.steady([])
+    assert {"responses_per_s": 0.0, "refused": 0.0, "in_progress": 0.0} == adaptive.steady([])
 
 
-def test_a_server_is_used_again_when_a_window_has_the_answers() -> None:
+def test_a_server_is_used_again_when_a_window_has_enough_responses() -> None:
     seen = samples(100, 100, 20, 20, 60, 94, 94, 94)
     assert 2.5 == adaptive.back_after(seen, 1.0, 90, 1.0, until_s=4.0)
     assert 1.0 == adaptive.back_after(seen, 0.0, 90, 1.0, until_s=4.0)
@@ -116,7 +116,7 @@ def test_refusals_of_nginx_are_those_of_all_attempts() -> None:
         return Ran(asked="", fetched=fetched(elapsed_s), statuses=of_status)
 
     found = nginx_limits.finding([ran(1, _200=1), ran(10.0, _200=1_000), ran(11.0, _200=1_000, _503=100)])
-    assert ["0 answers", "0.91", "0.091 of all"] == [target.shown for target in found.targets]
+    assert ["0 responses", "0.91", "0.091 of all"] == [target.shown for target in found.targets]
     assert [True, True, False] == [target.met for target in found.targets]
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of bench/portal.py, and that its ways answer."""
+"""The arithmetic of bench/portal.py, and a call with each of its candidates."""
 
 import asyncio
 from typing import Any
@@ -31,8 +31,8 @@ def test_half_is_promised_under_load_only(threads: int, met: bool) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_each_candidate_responds(way: str) -> None:
-    async def answer() -> int:
+    async def one() -> int:
         return 1
 
     with WAYS[way](asyncio.new_event_loop) as call:
-        assert 3 == sum(call(answer) for _ in range(3))
+        assert 3 == sum(call(one) for _ in range(3))

@@ -10,7 +10,7 @@ import headgate
 HOSTILE = "<script>alert('x')</script>"
 
 
-def answer(**fields: Any) -> Any:
+def native_outcome(**fields: Any) -> Any:
     plain = {
         "status": 200,
         "headers": [("content-type", HOSTILE), ("Set-Cookie", "id=secret")],
@@ -39,9 +39,9 @@ REQUEST = headgate.Request(
 @pytest.mark.parametrize(
     "shown",
     [
-        headgate.Response(REQUEST, answer()),
-        headgate.Outcome(REQUEST, answer(), 0),
-        headgate.Outcome(REQUEST, answer(**FAILED), 0),
+        headgate.Response(REQUEST, native_outcome()),
+        headgate.Outcome(REQUEST, native_outcome(), 0),
+        headgate.Outcome(REQUEST, native_outcome(**FAILED), 0),
     ],
 )
 def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> None:
@@ -56,8 +56,8 @@ def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> No
     [
         ("Request('http://host/a', tag=7)", REQUEST),
         ("Request('/b', method='POST')", headgate.Request("/b", method="POST")),
-        ("<Response [200 OK]>", headgate.Response(REQUEST, answer())),
-        ("<Outcome of http://host/a: <Response [200 OK]>>", headgate.Outcome(REQUEST, answer(), 0)),
+        ("<Response [200 OK]>", headgate.Response(REQUEST, native_outcome())),
+        ("<Outcome of http://host/a: <Response [200 OK]>>", headgate.Outcome(REQUEST, native_outcome(), 0)),
         ("Headers([('Set-Cookie', '***'), ('a', 'b')])", headgate.Headers([("Set-Cookie", "id=secret"), ("a", "b")])),
         (
             "[<Redirect [302] of http://host/a to http://host/b>]",
@@ -80,12 +80,12 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
 
 
 def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
-    error = headgate.Outcome(REQUEST, answer(**FAILED | {"final_url": None}), 0).error
+    error = headgate.Outcome(REQUEST, native_outcome(**FAILED | {"final_url": None}), 0).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)
     assert "http://ann:secret@host/a" == error.url
 
 
 def test_long_values_of_a_server_are_shortened() -> None:
-    html = headgate.Response(REQUEST, answer(headers=[("content-type", "x" * 100_000)]))._repr_html_()
+    html = headgate.Response(REQUEST, native_outcome(headers=[("content-type", "x" * 100_000)]))._repr_html_()
     assert len(html) < 10_000

@@ -1,13 +1,12 @@
 """The exit codes: one table for all verbs, and one of `headgate status` that does not contradict it."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headgate import JobStatus, OutputError
-from headgate.cli import _ending, status
+from headgate import JobStatus
+from headgate.cli import status
 from headgate.cli._exit_codes import MEANINGS, STATUS_MEANINGS
 from support.command import help_of
 from support.figures import status_json
@@ -46,15 +45,3 @@ def test_the_help_has_the_table(verb: str, meanings: dict[int, str]) -> None:
     listed = help_of(verb).partition("\nexit codes:\n")[2]
     assert list(map(str, meanings)) == re.findall(r"^  (\d+) ", listed, re.MULTILINE)
     assert all(meaning in " ".join(listed.split()) for meaning in meanings.values())
-
-
-def test_a_job_that_cannot_be_read_is_an_error_of_the_machine_and_a_missing_one_of_the_user(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = OutputError("part-1 is damaged")
-    with pytest.raises(OutputError):
-        _ending.report_damage(error, str(tmp_path))
-    (tmp_path / "_headgate").mkdir()
-    (tmp_path / "_headgate" / "job.json").touch()
-    assert 1 == _ending.report_damage(error, str(tmp_path))
-    assert ("", "error: part-1 is damaged\n") == capsys.readouterr()

@@ -8,6 +8,11 @@ import headgate
 
 ENGINE_AND_FRIENDS = {"headgate._headgate", "rich", "headgate.jobs._options"}
 PACKAGES = {"headgate.jobs", "headgate.tasks", "headgate.limits", "headgate.portal"}
+SLOW = {
+    *("asyncio", "concurrent.futures", "dataclasses", "email", "html", "http", "importlib.metadata", "inspect", "json"),
+    *("logging", "pathlib", "rich", "secrets", "socket", "ssl", "subprocess", "textwrap", "urllib.parse"),
+}
+"""Modules whose import takes milliseconds."""
 
 
 def test_every_public_name_can_be_looked_up_without_the_engine_at_first() -> None:
@@ -37,6 +42,37 @@ def test_importing_headgate_loads_neither_the_engine_nor_rich_nor_any_package() 
     code = "import sys, headgate, headgate.cli; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert set() == (ENGINE_AND_FRIENDS | PACKAGES) & set(done.stdout.split())
+
+
+def imported_by(code: str) -> set[str]:
+    """Returns the modules that a program imports, without those of the start of the interpreter."""
+    code = f"import sys; before = set(sys.modules)\n{code}\nprint(*set(sys.modules) - before)"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_importing_headgate_imports_nothing_slow_and_no_other_module_of_it() -> None:
+    modules = imported_by("import headgate")
+    assert {"headgate"} == {name for name in modules if name.startswith("headgate")}
+    assert set() == SLOW & modules
+
+
+def test_a_client_for_threads_imports_nothing_slow() -> None:
+    modules = imported_by("import headgate\nheadgate.Client(retries=0)")
+    assert "headgate._headgate" in modules
+    assert set() == SLOW & modules
+
+
+def test_a_request_from_a_thread_imports_no_asyncio_and_what_most_requests_do_not_need() -> None:
+    code = (
+        "import headgate\n"
+        "with headgate.Client(retries=0) as client:\n"
+        "    try:\n"
+        "        client.get('http://127.0.0.1:1/')\n"
+        "    except headgate.ConnectError:\n"
+        "        pass"
+    )
+    needed = {"dataclasses", "inspect"}  # of `headgate.Request`
+    assert needed == SLOW & imported_by(code)
 
 
 def test_bounding_tasks_loads_no_engine() -> None:

@@ -163,8 +163,16 @@ def test_nothing_is_kept_with_the_format_none() -> None:
 
 
 def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
-    parsed = read("u.txt", "-o", "r", "-q", "--summary", str(tmp_path / "s.json"))
-    assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
+    file = str(tmp_path / "s.json")
+    parsed = read("u.txt", "-o", "r", "-q", "--summary", file)
+    assert (True, file) == (parsed.quiet, parsed.summary)
+
+
+def test_standard_output_has_room_for_rows_or_the_summary() -> None:
+    assert "-" == read("u.txt", "-o", "r", "--summary", "-").summary
+    assert ["--summary - and --output - can't both write to standard output: name a file"] == mistakes(
+        "u.txt", "-o", "-", "--summary", "-"
+    )
 
 
 def test_the_flag_yes_is_no_option_of_the_job() -> None:
@@ -281,9 +289,16 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         (
             (
                 "--retry-on 'connect,nonsense': write error kinds, statuses and classes, such as"
-                " connect,timeout,429,5xx, or none; with signs, +404,-429"
+                " connect,timeout,429,5xx, or none alone; with signs, +404,-429"
             ),
             ["--retry-on", "connect,nonsense"],
+        ),
+        (
+            (
+                "--retry-on 'connect,none': write error kinds, statuses and classes, such as"
+                " connect,timeout,429,5xx, or none alone; with signs, +404,-429"
+            ),
+            ["--retry-on", "connect,none"],
         ),
         ("--total-timeout must be more than 0 seconds and at most 31536000, not 0", ["--total-timeout", "0"]),
         (

@@ -5,12 +5,14 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 import headgate
-from headgate._foreign import MEANINGS
+import headgate.testing
+from headgate._foreign import ATTRIBUTES, MEANINGS
 
 URL: Final = "http://127.0.0.1:1/"
 NOT_OPTIONS: Final = {"name", "q", "verify"}
@@ -23,12 +25,13 @@ OF_CLIENTS = [
     ("httpx", "timeout", 5, ACCEPTED),
     ("httpx", "max_redirects", 5, ACCEPTED),
     ("httpx", "proxy", "http://127.0.0.1:1", ACCEPTED),
+    ("httpx", "verify", True, ACCEPTED),
     ("httpx", "verify", False, "insecure=True"),
     ("httpx", "verify", "ca.pem", "cacert='ca.pem'"),
     ("httpx", "auth", ("ann", "secret"), "user='name:password'"),
     ("httpx", "params", {"page": 1}, "params of each request"),
     ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
-    ("httpx", "follow_redirects", True, "redirects='follow'"),
+    ("httpx", "follow_redirects", True, ACCEPTED),
     ("httpx", "limits", None, "concurrency=256"),
     ("httpx", "http1", True, "http1_1=True"),
     ("httpx", "http2", True, "http1_1=True"),
@@ -39,6 +42,7 @@ OF_CLIENTS = [
     ("httpx", "default_encoding", "latin-1", "response.encoding = 'latin-1'"),
     ("httpx", "max_connections", 10, "concurrency=256"),
     ("httpx", "max_keepalive_connections", 10, "max_idle_connections=100"),
+    ("requests", "allow_redirects", False, ACCEPTED),
     ("requests", "proxies", {}, "proxy='http://proxy.example:8080'"),
     ("requests", "max_retries", 3, "retries=3"),
     ("requests", "pool_connections", 10, "concurrency=256"),
@@ -69,13 +73,13 @@ OF_CALLS = [
     ("httpx", "json", {"a": 1}, ACCEPTED),
     ("httpx", "auth", ("ann", "secret"), ACCEPTED),
     ("httpx", "timeout", 5, ACCEPTED),
-    ("httpx", "follow_redirects", True, "here it is redirects='follow'"),
+    ("httpx", "follow_redirects", True, ACCEPTED),
     ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
     ("httpx", "extensions", {}, "an option of the client"),
     ("httpx", "verify", False, "the client has insecure=True"),
     ("httpx", "cert", "client.pem", "headgate.Client(cert=...)"),
     ("httpx", "proxy", "http://127.0.0.1:1", "headgate.Client(proxy=...)"),
-    ("requests", "allow_redirects", False, "here it is redirects='follow' or redirects='none'"),
+    ("requests", "allow_redirects", False, ACCEPTED),
     ("requests", "proxies", {}, "the client has proxy="),
     ("requests", "stream", True, "client.stream(method, url)"),
     ("requests", "hooks", {}, "a function of yours"),
@@ -150,14 +154,55 @@ def test_a_job_accepts_a_name_or_names_ours(library: str, name: str, value: obje
 
 
 def test_the_message_names_the_function() -> None:
-    with pytest.raises(
-        TypeError, match=r"^AsyncClient\(\) got an unexpected keyword argument 'verify': here it is insec"
-    ):
-        headgate.AsyncClient(verify=False)  # type: ignore[call-arg] # the mistake
+    with pytest.raises(TypeError, match=r"^AsyncClient\(\) takes verify=True only: here it is insecure=True"):
+        headgate.AsyncClient(verify=False)  # type: ignore[arg-type] # the mistake
     with pytest.raises(
         TypeError, match=r"^fetch\(\) got an unexpected keyword argument 'limits': here it is concurrency"
     ):
         headgate.fetch(URL, "out", limits=5)  # type: ignore[call-arg] # the mistake
+
+
+@pytest.mark.parametrize("name", ["follow_redirects", "allow_redirects"])
+def test_names_of_other_libraries_turn_redirects_on_and_off(name: str) -> None:
+    on: dict[str, Any] = {name: True}
+    off: dict[str, Any] = {name: False}
+    with headgate.testing.mock() as server, headgate.Client(**off) as without, headgate.Client(**on) as client:
+        server.get("/from").respond(302, headers={"Location": "/to"})
+        server.get("/to").respond(204)
+        assert 302 == without.get("http://a.example/from").status_code
+        assert 204 == without.get("http://a.example/from", **on).status_code
+        assert 204 == client.get("http://a.example/from").status_code
+        assert 302 == client.get("http://a.example/from", **off).status_code
+        assert 302 == headgate.get("http://a.example/from", verify=True, **off).status_code
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"redirects": "none", "follow_redirects": True}, "redirects and follow_redirects: give one of them"),
+        ({"follow_redirects": 1}, "follow_redirects must be True or False, not 1: here it is redirects='follow'"),
+    ],
+)
+def test_a_redirect_option_that_is_given_twice_or_is_no_switch_is_refused(
+    client: headgate.Client, options: dict[str, Any], message: str
+) -> None:
+    for call in (headgate.Client, partial(client.get, URL), partial(headgate.get, URL)):
+        with pytest.raises(TypeError, match=message):
+            call(**options)
+
+
+def test_certificates_cannot_be_verified_and_not_verified() -> None:
+    with pytest.raises(TypeError, match="verify=True and insecure=True: give one of them"):
+        headgate.Client(verify=True, insecure=True)
+
+
+@pytest.mark.parametrize(("name", "ours"), ATTRIBUTES.items())
+def test_a_name_of_another_library_in_the_module_is_refused_with_ours(name: str, ours: str) -> None:
+    assert name not in dir(headgate)
+    assert {found for found in re.findall(r"headgate\.(\w+)", ours) if not hasattr(headgate, found)} == set()
+    with pytest.raises(AttributeError) as raised:
+        getattr(headgate, name)
+    assert f"module 'headgate' has no attribute '{name}': here it is {ours}" == str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["concurrency", "max_workers"])

@@ -1,5 +1,6 @@
 """The help: a short one, the whole one, and a page for each group of flags."""
 
+import json
 import re
 import shlex
 from importlib import import_module
@@ -94,10 +95,52 @@ def test_a_plan_refers_to_the_groups_of_fetch() -> None:
     assert "`headgate help GROUP`" in page
 
 
-def test_an_unknown_topic_is_refused_with_the_nearest_one() -> None:
-    for topic, hint in (("retris", "retries"), ("fecth", "fetch"), ("eror", "errors")):
-        assert [f"unknown verb or group {topic}: did you mean {hint}?"] == refused("help", topic)
-    assert ["unknown verb or group xyzzy"] == refused("help", "xyzzy")
+@pytest.mark.parametrize("typed", ["--retry-on", "retry-on", "retry_on"])
+def test_the_page_of_a_flag_has_its_description_and_names_its_group(typed: str) -> None:
+    usage, *description = printed("help", typed).splitlines()
+    assert "  --retry-on FAILURES" == usage
+    assert "Which failures are retried: error kinds, statuses" in description[0]
+    assert "`headgate help retries` explains the flags of its group" == description[-1]
+
+
+def test_a_topic_that_is_a_group_and_a_flag_is_the_group_unless_it_has_hyphens() -> None:
+    assert printed("help", "retries").startswith("retries: which failures")
+    assert printed("help", "--retries").startswith("  --retries N\n")
+    assert printed("help", "-c").startswith("  -c, --concurrency N\n")
+
+
+@pytest.mark.parametrize(
+    ("hint", "topic"),
+    [
+        ("retries", "retris"),
+        ("fetch", "fecth"),
+        ("errors", "eror"),
+        ("--max-rows", "max-rwos"),
+        ("--retry-on", "--rety-on"),
+        ("--if-exists", "if_exist"),
+    ],
+)
+def test_an_unknown_topic_is_refused_with_the_nearest_verb_group_or_flag(hint: str, topic: str) -> None:
+    assert [f"unknown verb, group or flag {topic}: did you mean {hint}?"] == refused("help", topic)
+
+
+@pytest.mark.parametrize("topic", ["xyzzy", "--xyzzy"])
+def test_a_topic_that_is_like_nothing_is_refused_without_a_suggestion(topic: str) -> None:
+    assert [f"unknown verb, group or flag {topic}"] == refused("help", topic)
+
+
+@pytest.mark.parametrize("spelling", ["--as-json", "--json"])
+def test_all_flags_are_printed_for_programs(spelling: str) -> None:
+    groups = json.loads(printed("help", spelling))
+    assert {group: [list(flag.names) for flag in flags(group)] for group in GROUPS} == {
+        group: [entry["flags"] for entry in entries] for group, entries in groups.items()
+    }
+    (timeout,) = (entry for entry in groups["timeouts"] if entry["name"] == "timeout")
+    assert (30, "30s", "seconds", "TIME") == tuple(
+        timeout[key] for key in ("default", "default_means", "unit", "value")
+    )
+    (rows,) = (entry for entry in groups["input"] if entry["name"] == "max_rows")
+    assert {"default": None, "default_means": "all", "help": "Read only the first N rows."}.items() <= rows.items()
 
 
 def refused(*arguments: str) -> list[str]:

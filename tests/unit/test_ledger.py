@@ -19,7 +19,7 @@ EMPTY = Ending("http://a/1", 404, None, b"")
 BUSY = Ending("http://a/2", 503, None, b"busy \xff")
 CLOSED = Ending("http://a/3", 200, "connection_closed", None)
 EXPECTED = [GOOD, EMPTY, BUSY, CLOSED]
-ANSWERED: Rows = [(0, GOOD), (1, EMPTY)]
+SUCCEEDED: Rows = [(0, GOOD), (1, EMPTY)]
 FAILED: Rows = [(2, BUSY), (3, CLOSED)]
 
 
@@ -55,23 +55,23 @@ def found(directory: Path, write: Write, succeeded: Rows, failed: Rows) -> list[
 
 
 def test_right_results_have_no_mistakes(tmp_path: Path, write: Write) -> None:
-    assert [] == found(tmp_path, write, ANSWERED, FAILED)
+    assert [] == found(tmp_path, write, SUCCEEDED, FAILED)
     assert [[2, 3], [0, 1]] == [ordinals(part) for part in parts(tmp_path)]
 
 
 def test_a_missing_row_is_named(tmp_path: Path, write: Write) -> None:
-    assert ["row 1 is missing"] == found(tmp_path, write, ANSWERED[:1], FAILED)
+    assert ["row 1 is missing"] == found(tmp_path, write, SUCCEEDED[:1], FAILED)
 
 
 def test_a_row_that_is_there_twice_is_named(tmp_path: Path, write: Write) -> None:
-    write(tmp_path, "part-00000002", ANSWERED[1:])
-    assert ["row 1 stands there 2 times"] == found(tmp_path, write, ANSWERED, FAILED)
+    write(tmp_path, "part-00000002", SUCCEEDED[1:])
+    assert ["row 1 stands there 2 times"] == found(tmp_path, write, SUCCEEDED, FAILED)
     assert [1] == twice(tmp_path)
 
 
 def test_an_unexpected_row_is_named(tmp_path: Path, write: Write) -> None:
     expected = ["failed-00000001.", "part-00000001."]
-    wrong = found(tmp_path, write, [*ANSWERED, (4, GOOD)], [*FAILED, (-1, BUSY)])
+    wrong = found(tmp_path, write, [*SUCCEEDED, (4, GOOD)], [*FAILED, (-1, BUSY)])
     assert [f"{expected[0]}{suffix(write)}: row -1 is not expected"] == wrong[:1]
     assert [f"{expected[1]}{suffix(write)}: row 4 is not expected"] == wrong[1:]
 
@@ -92,12 +92,12 @@ def test_a_row_that_became_something_else_is_named(tmp_path: Path, write: Write,
 
 
 def test_a_row_in_the_wrong_series_is_named(tmp_path: Path, write: Write) -> None:
-    wrong = found(tmp_path, write, [*ANSWERED, FAILED[0]], FAILED[1:])
+    wrong = found(tmp_path, write, [*SUCCEEDED, FAILED[0]], FAILED[1:])
     assert [f"part-00000001.{suffix(write)}: row 2 belongs into failed-*"] == wrong
 
 
 def test_half_a_file_is_named_and_its_rows_are_missing(tmp_path: Path, write: Write) -> None:
-    write(tmp_path, "part-00000001", ANSWERED)
+    write(tmp_path, "part-00000001", SUCCEEDED)
     part = tmp_path / f"part-00000001.{suffix(write)}"
     part.write_bytes(part.read_bytes()[:-20])
     write(tmp_path, "failed-00000001", FAILED)
@@ -111,7 +111,7 @@ def test_left_over_files_are_named(tmp_path: Path, write: Write) -> None:
     (tmp_path / "_headgate" / "tmp" / "part-00000002.parquet").touch()
     (tmp_path / "part-1.parquet.tmp").touch()
     expected = ["_headgate/tmp/part-00000002.parquet is left over", "part-1.parquet.tmp is left over"]
-    assert expected == found(tmp_path, write, ANSWERED, FAILED)
+    assert expected == found(tmp_path, write, SUCCEEDED, FAILED)
 
 
 def test_of_many_mistakes_the_first_are_named_and_the_rest_counted(tmp_path: Path) -> None:

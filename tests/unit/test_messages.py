@@ -1,19 +1,20 @@
-"""The messages of refused calls: each line of the snapshot is a call, the line below it is the error it raises."""
+"""The messages of refused calls: each line of the chapter is a call, the line below it is the error it raises."""
 
 import asyncio
 import math
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import headgate
 import headgate.testing
+from support.message_file import chapter
 from support.virtual_clock import run_on_virtual_clock
 
-SNAPSHOT = Path(__file__).parents[1] / "snapshots" / "messages.txt"
+CHAPTER = "Mistakes in Python: a call, and what it raises"
 
 
 async def fetch(item: object) -> object:
@@ -29,6 +30,7 @@ AT_HAND: dict[str, Any] = {
     "re": re,
     "run": run_on_virtual_clock,
     "testing": headgate.testing,
+    "timedelta": timedelta,
 }
 """Names that the calls use, besides `client` and `portal`; `run` is for calls that need an event loop."""
 
@@ -46,7 +48,7 @@ def portal() -> Iterator[headgate.Portal]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    lines = [line for line in SNAPSHOT.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [line for line in chapter(CHAPTER).splitlines() if line and not line.startswith("#")]
     return list(zip(lines[::2], (line.strip() for line in lines[1::2]), strict=True))
 
 

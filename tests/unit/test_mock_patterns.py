@@ -164,7 +164,7 @@ def test_a_route_shows_its_pattern_as_it_was_given() -> None:
         (200, b"1", "application/hal+json", MockResponse(json=1, headers={"content-type": "application/hal+json"})),
     ],
 )
-def test_an_answer_may_be_given_in_short(
+def test_a_response_may_be_given_in_short(
     status: int, content: bytes, kind: str | None, given: Any, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
@@ -180,7 +180,7 @@ def test_an_answer_may_be_given_in_short(
         (headgate.ConnectError, "no route", headgate.ConnectError("no route")),
     ],
 )
-def test_an_answer_may_be_an_error_by_its_class_or_with_a_message(
+def test_a_response_may_be_an_error_by_its_class_or_with_a_message(
     expected: type[Exception], message: str, given: Any, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
@@ -225,7 +225,7 @@ def test_a_request_arrives_as_it_was_sent(client: headgate.Client) -> None:
         ((799, "0", b""), "GET", MockResponse(799, headers={"Connection": "close"})),
     ],
 )
-def test_answers_have_the_length_of_their_header(
+def test_responses_have_the_length_of_their_header(
     expected: tuple[int, str | None, bytes], method: str, response: MockResponse, client: headgate.Client
 ) -> None:
     with headgate.testing.mock() as mock:
@@ -242,7 +242,7 @@ def test_answers_have_the_length_of_their_header(
         MockResponse(content=b"a", headers={"content-length": "9"}, cut_after=1),
     ],
 )
-def test_an_answer_may_be_cut_off(response: MockResponse, client: headgate.Client) -> None:
+def test_a_response_may_be_cut_off(response: MockResponse, client: headgate.Client) -> None:
     with headgate.testing.mock() as mock:
         mock.get(SENT).gives(response)
         with pytest.raises(headgate.ConnectionClosed, match="middle of the body"):

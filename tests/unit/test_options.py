@@ -50,7 +50,7 @@ def accept(**options: Any) -> None:
         ("url_column is empty: name a column of the input", {"url_column": ""}),
         ("url_column must be text, not int", {"url_column": 5}),
         ("url_only must be True or False, not 'no'", {"url_only": "no"}),
-        ("max_rows must be at least 0, not -1", {"max_rows": -1}),
+        ("max_rows must be at least 1, not -1", {"max_rows": -1}),
         ("concurrency must be at least 1, not 0", {"concurrency": 0}),
         ("concurrency must be an int, not str", {"concurrency": "10"}),
         ("concurrency must be an int, not bool", {"concurrency": True}),
@@ -187,7 +187,7 @@ def test_a_name_server_that_the_engine_would_refuse_is_a_mistake(dns: str) -> No
 
 def test_all_mistakes_are_named_at_once() -> None:
     expected = (
-        "max_rows must be at least 0, not -1; method '' is not an HTTP method; concurrency must be at least 1, not 0"
+        "max_rows must be at least 1, not -1; method '' is not an HTTP method; concurrency must be at least 1, not 0"
     )
     assert expected == mistake(max_rows=-1, concurrency=0, method="")
 

@@ -9,6 +9,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, wait
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -167,7 +168,7 @@ def test_a_task_that_was_cancelled_in_the_loop_is_a_cancelled_error_of_threads(p
 # -- many threads
 
 
-def test_each_of_many_threads_gets_its_own_answers(portal: headgate.Portal) -> None:
+def test_each_of_many_threads_gets_its_own_results(portal: headgate.Portal) -> None:
     wrong: list[int] = []
     done = threading.Semaphore(0)
 
@@ -296,6 +297,16 @@ def test_a_call_that_takes_too_long_is_cancelled(portal: headgate.Portal) -> Non
         stuck.cancelled.acquire()
     assert 4 == portal.call_within(LONG_S, twice, 2)
     assert 4 == portal.call_within(float("inf"), twice, 2)
+
+
+def test_a_timeout_may_be_a_timedelta(portal: headgate.Portal) -> None:
+    with pytest.raises(TimeoutError, match=r"hasn't ended after 0\.01 s: it is cancelled"):
+        portal.call_within(timedelta(milliseconds=10), Stuck())
+    assert 4 == portal.start(twice, 2).wait(timedelta(seconds=LONG_S))
+    call = portal.start(Stuck())
+    with pytest.raises(TimeoutError, match=r"hasn't ended after 0 s"):
+        call.wait(timedelta())
+    call.cancel()
 
 
 @pytest.mark.parametrize("wrong", [-1, "1", None, float("nan")])

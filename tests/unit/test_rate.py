@@ -1,6 +1,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -24,9 +25,9 @@ from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
 )
 def test_a_rate_is_made_of_numbers_above_0(kind: type[Exception], message: str, value: Any) -> None:
     rate = Rate(1)
+    of_per = message.replace("a number,", "a number of seconds,")
     uses: list[tuple[str, Callable[[], object]]] = [
         ("amount", lambda: Rate(value)),
-        ("per_s", lambda: Rate(1, per_s=value)),
         ("burst", lambda: Rate(1, burst=value)),
         ("amount", lambda: rate.change(value)),
         ("burst", lambda: rate.change(2, burst=value)),
@@ -34,7 +35,18 @@ def test_a_rate_is_made_of_numbers_above_0(kind: type[Exception], message: str, 
     for name, use in uses:
         with pytest.raises(kind, match=f"^{name} {message}$"):
             use()
+    for use in (lambda: Rate(1, per=value), lambda: rate.change(1, per=value)):
+        with pytest.raises(kind, match=f"^per {of_per}$"):
+            use()
     assert (1, 1.0, 1) == (rate.statistics().amount, rate.statistics().per_s, rate.statistics().burst)
+
+
+def test_the_period_of_a_rate_may_be_a_timedelta() -> None:
+    rate = Rate(120, per=timedelta(minutes=1))
+    assert (120, 60.0) == (rate.statistics().amount, rate.statistics().per_s)
+    rate.change(90, per=timedelta(milliseconds=500))
+    assert (90, 0.5) == (rate.statistics().amount, rate.statistics().per_s)
+    assert "<Rate: 90 per 0.5 s, burst 1, 0 waiting>" == repr(rate)
 
 
 def test_a_burst_goes_at_once_and_then_one_after_the_other() -> None:
@@ -50,7 +62,7 @@ def test_a_burst_goes_at_once_and_then_one_after_the_other() -> None:
 
 def test_a_burst_of_1_spaces_evenly_also_after_a_pause() -> None:
     async def main() -> None:
-        rate, granted_at_s = Rate(120, per_s=60), list[float]()
+        rate, granted_at_s = Rate(120, per=60), list[float]()
         await asyncio.sleep(100)
         for _ in range(4):
             async with rate:
@@ -174,7 +186,7 @@ def test_a_lower_burst_refuses_tasks_that_wait_for_more() -> None:
 
 def test_grants_are_counted() -> None:
     async def main() -> None:
-        rate = Rate(4, per_s=2, burst=3)
+        rate = Rate(4, per=2, burst=3)
         spenders = Spenders(rate)
         for cost in (3, 1.5, 0.5):
             spenders.come(cost)
@@ -225,7 +237,7 @@ def test_two_event_loops_at_a_time_are_refused() -> None:
 
 
 def test_an_event_loop_that_runs_elsewhere_keeps_its_bucket() -> None:
-    rate = Rate(1, per_s=1e6, burst=2)
+    rate = Rate(1, per=1e6, burst=2)
 
     async def ask() -> bool:
         return rate.try_acquire()
@@ -346,6 +358,6 @@ def test_a_wait_for_which_the_clock_has_no_next_value_is_none(amount: float, beg
 
 
 def test_a_change_of_the_amount_leaves_the_seconds_and_the_burst_as_they_are() -> None:
-    rate = Rate(90_000, per_s=60, burst=4_000)
+    rate = Rate(90_000, per=60, burst=4_000)
     rate.change(45_000)
     assert "<Rate: 45000 per 60 s, burst 4000, 0 waiting>" == repr(rate)

@@ -121,7 +121,7 @@ def test_one_timer_is_enough_however_floats_are_rounded(
 ) -> None:
     async def main(loop: SpiedLoop) -> None:
         loop.pass_time(begins_s)
-        rate = Rate(1, per_s=interval_s, burst=burst)
+        rate = Rate(1, per=interval_s, burst=burst)
         await rate.acquire(burst)
         await rate.acquire(share * burst)
         # A sum of floats may miss the time by a little once, but not repeatedly.

@@ -299,6 +299,12 @@ def test_a_url_that_failed_is_shown_as_far_as_it_helps(expected: str, url: str) 
     )
 
 
+def test_all_notes_are_shown_also_one_that_was_shown_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    notes = ["http_proxy is set but ignored: to connect through it, use --proxy env", "another"]
+    assert [f"note: {note}" for note in notes] == [line for line in lines(notes=notes) if line.startswith("note: ")]
+
+
 def test_a_path_with_a_blank_can_be_pasted_into_a_shell() -> None:
     assert lines(output="my results")[-1] == "results are in my results: look at them with `headgate show 'my results'`"
 

@@ -52,8 +52,9 @@ def test_each_flag_sets_the_option_of_its_name(expected: dict[str, Any], argumen
 
 
 def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: Path) -> None:
-    parsed = read("results", "-q", "--summary", str(tmp_path / "s.json"))
-    assert (True, tmp_path / "s.json") == (parsed.quiet, parsed.summary)
+    file = str(tmp_path / "s.json")
+    parsed = read("results", "-q", "--summary", file)
+    assert (True, file) == (parsed.quiet, parsed.summary)
 
 
 def test_all_mistakes_of_a_command_line_are_named_at_once() -> None:

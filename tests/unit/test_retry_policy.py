@@ -1,5 +1,6 @@
 import asyncio
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,11 +27,11 @@ class Flaky:
         self._errors = iter(errors)
         self.called_at_s: list[float] = []
 
-    async def __call__(self, answer: str = "done") -> str:
+    async def __call__(self, result: str = "done") -> str:
         self.called_at_s.append(asyncio.get_running_loop().time())
         for error in self._errors:
             raise error
-        return answer
+        return result
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,15 @@ def test_the_wait_is_drawn_from_all_that_is_below_the_bound() -> None:
 )
 def test_a_function_decides_how_long_to_wait(expected: float, asked_for_s: float) -> None:
     assert expected == Retry(2, retry_after_s).delay(1, BusyError(asked_for_s))
+
+
+def test_times_may_be_timedeltas() -> None:
+    drawn = Retry(9, timedelta(seconds=8), max_backoff=timedelta(seconds=20), random=lambda: 0.5)
+    assert [4.0, 8.0, 10.0] == [drawn.delay(attempt, OSError()) for attempt in (1, 2, 3)]
+    returned = Retry(9, lambda attempt, _: timedelta(seconds=attempt - 2), max_backoff=timedelta(seconds=3))
+    assert [0.0, 1.0, 3.0] == [returned.delay(attempt, OSError()) for attempt in (1, 3, 8)]
+    with pytest.raises(ValueError, match=r"^backoff must be at least 0 s and finite, not -1$"):
+        Retry(2, timedelta(seconds=-1))
 
 
 def test_a_function_may_be_bounded_too() -> None:

@@ -5,6 +5,7 @@ import pytest
 from headgate.cli import serve
 from headgate.cli._values import Values
 from headgate.jobs._server import DEFAULT_API_BURST_S
+from support.command import mistakes
 
 
 def values(*arguments: str) -> Values:
@@ -26,6 +27,13 @@ def values(*arguments: str) -> Values:
 )
 def test_a_delay_is_a_duration_or_a_range_of_durations(expected: tuple[float, float], text: str) -> None:
     assert expected == values("--delay", text).span("delay")
+
+
+def test_no_file_can_be_standard_output_which_has_the_address() -> None:
+    assert [
+        f"{flag} must be a file, not '-': standard output has the address of the server"
+        for flag in ("--log", "--self-signed")
+    ] == mistakes("serve", "--log", "-", "--self-signed", "-")
 
 
 @pytest.mark.parametrize("text", ["", "..", "1..", "3..1", "-1", "-1s..2s", "nan", "soon", "1 parsec"])

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headgate import cli
+from headgate.cli.show import with_causes
 from support import command
 from support.terminal import printed_on_terminal
 
@@ -71,6 +72,14 @@ def test_all_columns_are_shown_if_they_fit(shown: Show) -> None:
     header, *_, closing = shown(width=200)
     assert NAMES == header.split()
     assert closing == "all 2 rows"
+
+
+def test_a_row_that_failed_because_of_its_status_is_shown_with_it_as_in_a_summary() -> None:
+    names = ["row", "status", "error", "body"]
+    failed = [["0", None, "timeout", None], ["1", "503", None, "-"], ["2", "200", "decode", None]]
+    assert ["timeout", "status:503", "decode"] == [row[2] for row in with_causes(names, failed)]
+    assert [[*row[:2], row[3]] for row in failed] == [[*row[:2], row[3]] for row in with_causes(names, failed)]
+    assert failed == with_causes(["row", "status", "outcome", "body"], failed)
 
 
 def test_columns_come_in_the_order_in_which_the_user_names_them(shown: Show) -> None:

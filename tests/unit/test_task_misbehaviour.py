@@ -69,7 +69,7 @@ def test_a_key_whose_hash_changes_is_an_error() -> None:
 
 
 def test_a_backoff_that_changes_the_rate_does_not_disturb_waiting_items() -> None:
-    rate = Rate(1, per_s=10, burst=2)
+    rate = Rate(1, per=10, burst=2)
 
     def backoff(_attempt: int, _error: Exception) -> float:
         rate.change(1, burst=1)

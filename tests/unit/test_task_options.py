@@ -1,5 +1,6 @@
 """`amap` refuses wrong options at once, before anything starts, and says what to do."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -43,6 +44,7 @@ def test_a_coroutine_given_as_the_function_or_the_items_is_refused_and_closed(na
         {"errors": "skip", "max_failures": 0},
         {"errors": "yield", "max_failures": 0},
         {"timeout": 1},
+        {"timeout": timedelta(seconds=1)},
         {"retry": Retry()},
         {"rate": Rate(1, burst=2), "cost": hash},
         {"key": hash, "per_key": 1},
@@ -63,6 +65,7 @@ async def test_the_least_of_each_is_allowed(options: dict[str, Any]) -> None:
         ({"limit": 0}, "limit must be at least 1, not 0"),
         ({"timeout": "1"}, "timeout must be a number of seconds, not str"),
         ({"timeout": 0.0}, "timeout must be more than 0 seconds, not 0; None is no limit"),
+        ({"timeout": timedelta()}, "timeout must be more than 0 seconds, not 0; None is no limit"),
         ({"key": "host", "per_key": 1}, "key must be a function, not str"),
         ({"errors": "ignore"}, "errors must be one of raise, yield, skip, not 'ignore'"),
     ],

@@ -1,23 +1,24 @@
-"""The texts that a person reads while a job runs and at its end: all of them in one file, from top to bottom.
+"""The texts that a person reads: tests/snapshots/messages.txt has all of them.
 
-`HEADGATE_WRITE_SNAPSHOT=1 pytest tests/unit/test_texts.py` writes the file anew; read what has changed.
+`HEADGATE_WRITE_SNAPSHOT=1 pytest tests/unit/test_texts.py` writes them anew; read what has changed.
 """
 
 import json
-import os
 from collections.abc import Iterator
 from typing import Any, Final
 
 from headgate import JobStatus, Snapshot, Summary
 from headgate._native import ERROR_KINDS
+from headgate.cli import _foreign
 from headgate.cli._exit_codes import MEANINGS, STATUS_MEANINGS
 from headgate.cli._flags import as_flag
 from headgate.jobs import _display, _report
 from headgate.jobs._status import report as status_report
+from support import command
 from support.documents import ROOT
 from support.figures import RESUMED, SNAPSHOT, STATUS, SUMMARY
-
-FILE: Final = ROOT / "tests/snapshots/texts.txt"
+from support.message_file import check
+from support.rust_strings import sentences, sources
 
 FAILURE: Final = {"kind": "output", "message": ["results/part-00000001.parquet.tmp: no space left on device"]}
 THROTTLED: Final = {
@@ -38,6 +39,34 @@ THROTTLED: Final = {
     },
 }
 FINISHED: Final = RESUMED | {"rows_before": 200_000, "done": 200_000, "finished": True}
+
+
+MISTAKES: Final = (
+    "fetch",
+    "fetch u.txt",
+    "fetch u.txt -o r --timeout",
+    "fetch u.txt -o r --timeout 30x",
+    "fetch u.txt -o r --timeout -1s",
+    "fetch u.txt -o r --max-body-size 16MX",
+    "fetch u.txt -o r --rate fast",
+    "fetch u.txt -o r --retries 1.5",
+    "fetch u.txt -o r --max-rows 0",
+    "fetch u.txt -o r --format xml",
+    "fetch u.txt -o r --if-exists replace",
+    "fetch u.txt -o r --retry-on connect,none",
+    "fetch u.txt -o r --retry-on +connect,429",
+    "fetch u.txt -o r --concurency 3",
+    "fetch u.txt -o r --retries 3 --retries 4",
+    "fetch u.txt -o r -x proxy -x env",
+    "fetch u.txt -o r --json {} -d x",
+    "fetch u.txt -o r --extract price",
+    "retry",
+    "retry r --only timeouts",
+    "serve --api-burst 3",
+    "show",
+    "plan u.txt --max-failures never",
+)
+"""Commands with mistakes."""
 
 
 def summary(**changes: Any) -> Summary:
@@ -75,8 +104,19 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "error kinds", "\n".join(f"{kind}: {when}" for kind, when in ERROR_KINDS)
 
 
-def test_each_text_is_the_one_in_the_file() -> None:
-    found = "\n\n".join(f"# {occasion}\n{text}" for occasion, text in texts()) + "\n"
-    if os.environ.get("HEADGATE_WRITE_SNAPSHOT"):
-        FILE.write_text(found, encoding="utf-8")
-    assert FILE.read_text(encoding="utf-8") == found
+def test_the_texts_of_the_command_line_are_those_in_the_file() -> None:
+    check("The command line", "\n\n".join(f"# {occasion}\n{text}" for occasion, text in texts()))
+
+
+def test_the_mistakes_on_the_command_line_are_explained_as_in_the_file() -> None:
+    commands = ["\n    ".join([f"headgate {line}", *command.refusal(*line.split())]) for line in MISTAKES]
+    foreign = [text for flag in _foreign.MEANINGS for text in command.mistakes("fetch", "u.txt", "-o", "r", flag)]
+    check("Mistakes on the command line", "\n".join([*commands, "", "# flags of other programs", *foreign]))
+
+
+def test_the_sentences_of_the_engine_are_those_in_the_file() -> None:
+    modules = ((path.relative_to(ROOT), list(sentences(path.read_text(encoding="utf-8")))) for path in sources(ROOT))
+    check(
+        "The engine: its sentences, by module, without their values",
+        "\n\n".join("\n".join([f"# {path}", *(found)]) for path, found in modules if found),
+    )

@@ -41,10 +41,27 @@ PRIVATE: Final = re.compile(
     "|".join(rf"(?<![a-z])(?:{word.replace(' ', '[ _]')})(?![a-z])" for word in PRIVATE_WORDS), re.IGNORECASE
 )
 
+ANSWER: Final = re.compile(
+    r"(?<![a-z])answer(ed|ing)(?![a-z])|(?<![^\s(])answers?(?![\w:=]| section| and authority)", re.IGNORECASE
+)
+"""The word for a response; neither a column, flag or identifier with that name nor the section of a DNS message."""
+
 
 def private_words_in(text: str) -> list[str]:
     """Returns the lines with private words."""
     return [line.strip() for line in text.splitlines() if PRIVATE.search(line)]
+
+
+def texts(directory: str) -> dict[str, str]:
+    """Returns the content of a file, or of all files of a directory, by path."""
+    root = ROOT / directory
+    files = (
+        [root]
+        if root.is_file()
+        else [path for path in root.rglob("*") if path.suffix in {".py", ".pyi", ".rs", ".txt"}]
+    )
+    assert files
+    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
 
 
 def test_private_words_are_found_in_prose_and_in_names() -> None:
@@ -55,15 +72,23 @@ def test_private_words_are_found_in_prose_and_in_names() -> None:
 
 @pytest.mark.parametrize("directory", ["python/headgate", "crates", "tests/snapshots", "README.md"])
 def test_the_code_and_its_messages_have_no_private_words(directory: str) -> None:
-    root = ROOT / directory
-    files = (
-        [root]
-        if root.is_file()
-        else [path for path in root.rglob("*") if path.suffix in {".py", ".pyi", ".rs", ".txt"}]
-    )
-    assert files
-    found = {str(path.relative_to(ROOT)): private_words_in(path.read_text(encoding="utf-8")) for path in files}
-    assert {} == {name: lines for name, lines in found.items() if lines}
+    found = {path: private_words_in(text) for path, text in texts(directory).items()}
+    assert {} == {path: lines for path, lines in found.items() if lines}
+
+
+def test_an_answer_of_a_server_is_found_in_prose_and_in_names() -> None:
+    for line in ("a server that answers at once", "the answer (of 40 KiB)", "fn is_answered()"):
+        assert ANSWER.search(line)
+    for line in ("FIRST_ANSWER_WAIT", "--extract 'answer=$.answer'", "message.add_answer(", "the answer section"):
+        assert not ANSWER.search(line)
+
+
+@pytest.mark.parametrize("directory", ["python/headgate", "crates"])
+def test_the_code_says_response_and_not_answer(directory: str) -> None:
+    found = {
+        path: [line for line in text.splitlines() if ANSWER.search(line)] for path, text in texts(directory).items()
+    }
+    assert {} == {path: lines for path, lines in found.items() if lines}
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "errors"])

@@ -1,7 +1,9 @@
 //! Errors: of one request ([`Failure`]) and of the whole job ([`JobError`]).
 
-use std::{fmt, io};
+use std::fmt::{self, Display};
+use std::io;
 
+use crate::message;
 use crate::message::{Message, OptionName};
 use crate::reason::Reason;
 
@@ -233,8 +235,10 @@ pub enum JobErrorKind {
     Usage,
     /// The input can't be read, or can't be read further.
     Input,
-    /// The output can't be written, or belongs to another user or job.
+    /// The output can't be used: it belongs to another user or job, or is no place for results.
     Output,
+    /// A file of the output can't be read or written, or is damaged: an error of this machine, such as a full disk.
+    Storage,
     /// A fault of headgate itself.
     Internal,
 }
@@ -246,6 +250,7 @@ impl JobErrorKind {
             Self::Usage => "usage",
             Self::Input => "input",
             Self::Output => "output",
+            Self::Storage => "storage",
             Self::Internal => "internal",
         }
     }
@@ -270,6 +275,29 @@ impl JobError {
 
     pub fn output(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Output, message: message.into() }
+    }
+
+    pub fn storage(message: impl Into<Message>) -> Self {
+        Self { kind: JobErrorKind::Storage, message: message.into() }
+    }
+
+    /// Returns the error of an operation on a file of the output; `operation` is such as `can't write`. If the path itself is
+    /// the cause, as that of a file in place of a directory, the kind is `Output`.
+    pub fn of_file(operation: &str, path: impl Display, error: &io::Error) -> Self {
+        use io::ErrorKind::{AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound};
+        let message = format!("{operation} {path}: {}", cause(error));
+        match error.kind() {
+            AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory | NotFound => {
+                Self::output(message)
+            }
+            _ => Self::storage(message),
+        }
+    }
+
+    /// Returns the error with the name of the file that it is about in front of its message.
+    #[must_use]
+    pub fn in_file(self, path: impl Display) -> Self {
+        Self { kind: self.kind, message: message!("{path} ", self.message) }
     }
 
     pub fn internal(message: impl Into<Message>) -> Self {

@@ -229,7 +229,7 @@ options! {
         Keep "keep" OptionKind::Columns => "Columns of the input to copy into the results, or `\"*\"` for all."
             { metavar: "COLUMNS",
               flag_help: "copy columns of the input, as in a,b or '*'; can be repeated", group: "columns" }
-        MaxRows "max_rows" OptionKind::Whole { range: 0..=MAX } => "Read only the first N rows."
+        MaxRows "max_rows" OptionKind::Whole { range: 1..=MAX } => "Read only the first N rows."
             { default_means: "all", metavar: "N" }
     ]
     OutputOptions "How results are written." { group: "output" } [

@@ -1,7 +1,7 @@
 """A stage of a data engine: the options of its workers, checked before they are sent to them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import copy
 from typing import Any, Final
 
 from headgate._option import OptionSet
@@ -12,12 +12,9 @@ from headgate.batches._runs import begin, check
 from headgate.batches._supply import TableSupply
 from headgate.jobs._options import ENTRIES, option_set
 
-_THREADS: Final = replace(
-    ENTRIES["threads"],
-    help="Worker threads of each process; a data engine has others for the other cores.",
-    default=1,
-    default_means="",
-)
+_THREADS: Final = copy(ENTRIES["threads"])
+_THREADS.help = "Worker threads of each process; a data engine has others for the other cores."
+_THREADS.default, _THREADS.default_means = 1, ""
 
 
 def stage_options(of: str) -> OptionSet[Any]:

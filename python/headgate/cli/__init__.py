@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from headgate._errors import HeadgateError, InternalError, NotStarted
+from headgate._errors import HeadgateError, InternalError, NotStarted, StorageError
 from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
@@ -18,11 +18,14 @@ from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, listed, wrapped
 
 _TOPICS: Final = "groups of flags of headgate fetch, and the error kinds, for `headgate help`:"
+_ALL_FLAGS: Final = "all flags of headgate fetch by group, as JSON for programs"
 _LETTERS: Final = """\
 Letters are those of curl where they are about requests: -X -H -d -F -u -r -L -x (proxy) -k -E -4 -6. The others are our
 own: -o (the directory of results), -c (concurrency, where curl has --parallel-max), -q (quiet), -y (yes), -n (rows of
 `headgate show`)."""
 
+_HELP: Final = ("help", "-h", "--help")
+_AS_JSON: Final = ("--as-json", "--json")
 _INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz", ".zst")
 
 
@@ -53,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
         # No job has started, wherever the error was found.
-        return EXIT_ERROR if isinstance(error, InternalError) else EXIT_USAGE
+        return EXIT_ERROR if isinstance(error, InternalError | StorageError) else EXIT_USAGE
     except NotStarted as error:
         print(error, file=sys.stderr)
         return EXIT_SIGNALLED + error.signal
@@ -67,18 +70,12 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print(_usage(), file=sys.stderr)
         return EXIT_USAGE
     first, *rest = arguments
-    if first == "help" and rest and not rest[0].startswith("-"):
-        topic = rest[0]
-        if topic in (*GROUPS, ERRORS):
-            from headgate.cli import _topics  # noqa: PLC0415 - only for this
-
-            print(_topics.errors() if topic == ERRORS else _topics.group(topic))
+    if first == "help" and rest and rest[0] not in _HELP:
+        if rest[0] not in VERBS:
+            print(_page(rest[0]), end="")
             return EXIT_OK
-        if topic not in VERBS:
-            hint = nearest(topic, [*VERBS, *GROUPS, ERRORS])
-            raise CommandLineError([f"unknown verb or group {topic}" + (f": did you mean {hint}?" if hint else "")])
-        first, rest = topic, ["--help"]
-    if first in ("-h", "--help", "help"):
+        first, rest = rest[0], ["--help"]
+    if first in _HELP:
         print(_usage())
         return EXIT_OK
     if first in ("-V", "--version"):
@@ -92,6 +89,24 @@ def _dispatch(arguments: Sequence[str]) -> int:
         raise CommandLineError([f"unknown {what} {first}" + (f": did you mean {hint}?" if hint else "")])
     verb: Callable[[Sequence[str]], int] = import_module(f"headgate.cli.{first}").main
     return verb(rest)
+
+
+def _page(topic: str) -> str:
+    """Returns the page of `headgate help` about a group, a flag, the error kinds, or all flags as JSON."""
+    from headgate.cli import _topics  # noqa: PLC0415 - only for this
+
+    if topic in _AS_JSON:
+        return _topics.as_json()
+    if topic in GROUPS:
+        return _topics.group(topic)
+    if topic == ERRORS:
+        return _topics.errors()
+    page = _topics.flag(topic)
+    if page is None:
+        # A flag may be typed without its hyphens.
+        hint = nearest(topic, [*VERBS, *GROUPS, ERRORS]) or nearest(_topics.as_flag(topic), _topics.flags())
+        raise CommandLineError([f"unknown verb, group or flag {topic}" + (f": did you mean {hint}?" if hint else "")])
+    return page
 
 
 def _with_verb(first: str) -> str | None:
@@ -117,7 +132,7 @@ def _flags_of_fetch() -> Sequence[str]:
 
 def _usage() -> str:
     width = help_width()
-    topics = [*listing(), (ERRORS, "the error kinds of failed rows")]
+    topics = [*listing(), (ERRORS, "the error kinds of failed rows"), ("--as-json", _ALL_FLAGS)]
     return "\n\n".join(
         [
             wrapped("headgate makes very large numbers of HTTP requests with a bounded number in flight.", width),

@@ -1,10 +1,8 @@
 """The parts that `headgate set`, `headgate pause` and `headgate unpause` share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from headgate._errors import OutputError
-from headgate.cli import _ending
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 
@@ -38,15 +36,7 @@ def pause_main(made: Parser, arguments: Sequence[str], *, paused: bool) -> int:
     values.check()
     from headgate.jobs._job import pause_in  # noqa: PLC0415 - not for the help
 
-    return change(output, lambda: pause_in(output, paused=paused))
-
-
-def change(output: str, apply: Callable[[], str]) -> int:
-    """Changes the job in a directory, prints the result, and returns the exit code."""
-    try:
-        print(MESSAGES[apply()])
-    except OutputError as error:
-        return _ending.report_damage(error, output)
+    print(MESSAGES[pause_in(output, paused=paused)])
     return 0
 
 

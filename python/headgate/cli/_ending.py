@@ -4,10 +4,8 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Final
 
-from headgate._errors import OutputError
-from headgate._message import spelled
 from headgate.cli._exit_codes import (
     EXIT_ERROR,
     EXIT_FAILED_ROWS,
@@ -17,8 +15,8 @@ from headgate.cli._exit_codes import (
     EXIT_SIGNALLED,
     EXIT_USAGE,
 )
-from headgate.cli._flags import as_flag
 from headgate.cli._wrapping import fitted
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from headgate._summary import Summary
@@ -39,7 +37,7 @@ def warn_if_insecure(*, insecure: bool) -> None:
 
 
 def report_end(
-    summary: "Summary", stopped_by: signal.Signals | None, *, report: str | None, summary_file: Path | None = None
+    summary: "Summary", stopped_by: signal.Signals | None, *, report: str | None, summary_file: str | None = None
 ) -> int:
     """Reports how a run has ended, and returns its exit code.
 
@@ -47,7 +45,10 @@ def report_end(
         summary: The summary.
         stopped_by: The signal that stopped the run, if one did.
         report: The summary in words; `None`: there is nothing to report.
-        summary_file: The file for the summary as JSON.
+        summary_file: The file for the summary as JSON, or `-` for standard output.
+
+    Raises:
+        BrokenPipeError: The reader of standard output is gone.
     """
     if report is not None:
         write_error(fitted(report, sys.stderr))
@@ -57,27 +58,25 @@ def report_end(
         write_error(f"error: {summary.stopped_by}")
     if summary_file is not None:
         try:
-            summary_file.write_text(summary.to_json(), encoding="utf-8")
+            _write_summary(summary.to_json(), summary_file)
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            write_error(f"error: --summary: can't write {str(summary_file)!r}: {error.strerror}")
+            where = "to standard output" if summary_file == STANDARD_STREAM else repr(summary_file)
+            write_error(f"error: --summary: can't write {where}: {error.strerror}")
             return EXIT_ERROR
     return exit_code(summary, stopped_by)
 
 
-def report_damage(error: OutputError, output: str) -> int:
-    """Reports an error of the job in a directory, and returns its exit code.
-
-    Raises:
-        OutputError: There is no job: the mistake is on the command line.
-    """
+def _write_summary(text: str, file: str) -> None:
+    if file != STANDARD_STREAM:
+        Path(file).write_text(text, encoding="utf-8")
+        return
     try:
-        has_job = Path(output, "_headgate", "job.json").is_file()
+        print(text, end="", flush=True)
     except OSError:
-        has_job = True  # it can't be read
-    if not has_job:
-        raise error
-    write_error(f"error: {spelled(error.pieces, as_flag)}")
-    return EXIT_ERROR
+        _discard_unwritten(sys.stdout)
+        raise
 
 
 def write_error(message: str) -> None:
@@ -85,8 +84,12 @@ def write_error(message: str) -> None:
     try:
         print(message, file=sys.stderr, flush=True)
     except OSError:
-        # The unwritten text would fail again at exit, and change the exit code.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        _discard_unwritten(sys.stderr)
+
+
+def _discard_unwritten(stream: IO[str]) -> None:
+    # The unwritten text would fail again at exit, and change the exit code.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:

@@ -22,9 +22,10 @@ EXIT_READER_GONE: Final = EXIT_SIGNALLED + SIGPIPE
 
 MEANINGS: Final[Mapping[int, str]] = {
     EXIT_OK: "done; of a job: every row succeeded",
-    EXIT_ERROR: "an error of this machine, such as a full disk or a damaged file, or of headgate; the same command"
-    " continues once the cause is gone",
-    EXIT_USAGE: "a mistake on the command line, an input that can't be read, or an output that can't be used",
+    EXIT_ERROR: "an error of this machine, such as a full disk, a directory that can't be written to or a damaged file,"
+    " or of headgate; the same command continues once the cause is gone",
+    EXIT_USAGE: "a mistake on the command line, an input that can't be read, or an output that can't be used, such as"
+    " the directory of another job",
     EXIT_FAILED_ROWS: "the job finished, and some of its rows failed",
     EXIT_JOB_STOPPED: "the job stopped itself: too many failed rows, or no network; the same command continues",
     EXIT_SIGNALLED + SIGHUP: "stopped because the terminal was closed (SIGHUP); the same command continues",

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from headgate._option import OptionSet
@@ -62,7 +61,7 @@ class Command:
     options: FetchOptions
     yes: bool
     quiet: bool
-    summary: Path | None
+    summary: str | None
 
 
 def read(arguments: Sequence[str]) -> Command | None:
@@ -76,7 +75,7 @@ def read(arguments: Sequence[str]) -> Command | None:
         return None
     inputs, output = values.arguments("input"), values.text("output")
     options = FetchOptions(input=inputs, output=output, **_option_flags.read(values, FETCH, inputs=inputs))
-    summary = _option_flags.summary_path(values)
+    summary = _option_flags.summary_file(values, output)
     _option_flags.check(values, options)
     return Command(options=options, yes=values.switch("yes"), quiet=values.switch("quiet"), summary=summary)
 

@@ -92,7 +92,9 @@ def add_progress(parser: Parser, *, is_shown: bool = True) -> None:
     """Adds the flags for progress and summary."""
     start_group(parser, "progress", is_shown=is_shown)
     parser.switch("quiet", "-q", "--quiet", text="no progress; in place of the summary, one line if rows failed")
-    parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON")
+    parser.value(
+        "summary", "--summary", metavar="FILE", text="write the summary as JSON; - writes it to standard output"
+    )
 
 
 def check(values: Values, options: JobOptions) -> None:
@@ -103,19 +105,22 @@ def check(values: Values, options: JobOptions) -> None:
     values.check()
 
 
-def summary_path(values: Values) -> Path | None:
-    """Returns the file for the summary, and checks before the job that it can be written."""
+def summary_file(values: Values, output: str | None) -> str | None:
+    """Returns the file for the summary, or `-`, and checks before the job that it can be written."""
     text = values.text("summary")
     if text is None:
         return None
     path = Path(text)
-    if not text or path.is_dir():
+    if text == STANDARD_STREAM:
+        if output == STANDARD_STREAM:
+            values.wrong("summary", "- and --output - can't both write to standard output: name a file")
+    elif not text or path.is_dir():
         values.wrong("summary", f"must be a file, not {text!r}")
     elif not path.parent.is_dir():
         values.wrong("summary", f"can't be written: there is no directory {str(path.parent)!r}")
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
         values.wrong("summary", f"can't be written: no permission for {text!r}")
-    return path
+    return text
 
 
 def typed(options: OptionSet[Any], group: str = "") -> Mapping[str, JobOption]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from headgate.cli import _exit_codes, _groups, _option_flags
@@ -34,7 +33,7 @@ class Command:
 
     options: RetryOptions
     quiet: bool
-    summary: Path | None
+    summary: str | None
 
 
 def read(arguments: Sequence[str]) -> Command | None:
@@ -47,7 +46,7 @@ def read(arguments: Sequence[str]) -> Command | None:
     if values is None:
         return None
     options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
-    summary = _option_flags.summary_path(values)
+    summary = _option_flags.summary_file(values, None)
     _option_flags.check(values, options)
     return Command(options=options, quiet=values.switch("quiet"), summary=summary)
 

@@ -9,6 +9,7 @@ from headgate._checks import whole
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 from headgate.jobs import _server
+from headgate.jobs._option_entry import STANDARD_STREAM
 
 MAX_PORT: Final = 65535
 DEFAULT_PORT: Final = 8080
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     if values.switch("refuse") and capacity is None and not values.is_wrong("capacity"):
         values.wrong("refuse", "needs --capacity")
     api = api_limits(values)
-    log = values.text("log")
+    log = _file_to_write(values, "log")
+    self_signed = _file_to_write(values, "self_signed")
     tls = _tls(values)
     if values.is_given("http2_streams") and not values.switch("http2"):
         values.wrong("http2_streams", "needs --http2")
@@ -76,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         api=api,
         log=log,
         tls=tls,
-        self_signed=values.text("self_signed"),
+        self_signed=self_signed,
         http2=values.switch("http2"),
         http2_streams=http2_streams,
         robots=values.text("robots"),
@@ -88,6 +90,14 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         server.stop()
     return 0
+
+
+def _file_to_write(values: Values, dest: str) -> str | None:
+    """Returns the path of a file, and adds a mistake if it stands for standard output."""
+    file = values.text(dest)
+    if file == STANDARD_STREAM:
+        values.wrong(dest, f"must be a file, not {file!r}: standard output has the address of the server")
+    return file
 
 
 def _tls(values: Values) -> tuple[str, str] | None:

@@ -33,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
     _option_flags.check(values, options)
     from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
 
-    return _changes.change(options.output, lambda: set_in(options))
+    print(_changes.MESSAGES[set_in(options)])
+    return 0
 
 
 def parser() -> Parser:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from headgate import _format
 from headgate._checks import whole
-from headgate._errors import OutputError
-from headgate.cli import _ending
 from headgate.cli._parser import Parser
 from headgate.cli._values import CommandLineError
 from headgate.cli._wrapping import fitted
@@ -65,10 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("path", "is missing: name a directory of results")
     rows = values.whole("rows", DEFAULT_ROWS, whole(0, MAX_ROWS))
     values.check()
-    try:
-        show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
-    except OutputError as error:
-        return _ending.report_damage(error, path)
+    show(path, rows, None if columns is None else columns.split(","), only_failed=values.switch("failed"))
     return 0
 
 
@@ -100,7 +95,19 @@ def show(path: str, rows: int, columns: Sequence[str] | None = None, *, only_fai
         columns = [column for column in OF_FAILED if column in names]
     if total is None and len(cells) <= rows:
         total = len(cells)
-    print_table(Console(file=sys.stdout), names, cells[:rows], total, columns)
+    shown = cells[:rows]
+    print_table(Console(file=sys.stdout), names, with_causes(names, shown) if only_failed else shown, total, columns)
+
+
+def with_causes(names: Sequence[str], cells: Rows) -> Rows:
+    """Returns failed rows with `error` as in a summary: without an error kind, a row failed because of its status."""
+    if not {"error", "status"} <= set(names):
+        return cells
+    error, status = names.index("error"), names.index("status")
+    return [
+        [*row[:error], f"status:{row[status]}", *row[error + 1 :]] if row[error] is None and row[status] else row
+        for row in cells
+    ]
 
 
 def print_table(

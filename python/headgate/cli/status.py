@@ -4,8 +4,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from headgate._errors import OutputError
-from headgate.cli import _ending
 from headgate.cli._exit_codes import (
     EXIT_FAILED_ROWS,
     EXIT_OK,
@@ -50,10 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
     from headgate.jobs._status import report  # noqa: PLC0415 - as above
 
-    try:
-        status = status_of(output, check_all=values.switch("check_all"))
-    except OutputError as error:
-        return _ending.report_damage(error, output)
+    status = status_of(output, check_all=values.switch("check_all"))
     if values.switch("as_json"):
         sys.stdout.write(status.to_json())
     else:

@@ -1,11 +1,7 @@
 """Bodies of requests and their media types."""
 
-import json
-import secrets
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import IO, Any, TypeAlias
-from urllib.parse import urlencode
 
 from headgate._checks import kind_of
 
@@ -40,6 +36,8 @@ def body_of(
     if len(given) > 1 or (files is not None and any(name != "data" for name in given)):
         raise ValueError(f"{' and '.join([*given, *(['files'] if files is not None else [])])}: a request has one body")
     if value is not None:
+        import json  # noqa: PLC0415 - most requests have no such body
+
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode(), "application/json"
     if files is not None:
@@ -47,6 +45,8 @@ def body_of(
             raise TypeError(f"data must be names and values beside files, not {kind_of(data)}")
         return _multipart(pairs_of(data or ()), files)
     if data is not None and not isinstance(data, bytes | bytearray | memoryview | str):
+        from urllib.parse import urlencode  # noqa: PLC0415 - as above
+
         return urlencode(pairs_of(data)).encode(), "application/x-www-form-urlencoded"
     sent = content if content is not None else data
     if sent is None:
@@ -59,6 +59,8 @@ def body_of(
 
 
 def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]:
+    import secrets  # noqa: PLC0415 - as above
+
     boundary = secrets.token_hex(16)
     pieces = []
     for name, text in fields:
@@ -73,6 +75,8 @@ def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]
 
 
 def _name_of(file: FileContent) -> str:
+    from pathlib import Path  # noqa: PLC0415 - as above
+
     path = getattr(file, "name", None)
     return Path(path).name if isinstance(path, str) else "upload"
 

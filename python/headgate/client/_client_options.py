@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from headgate._checks import kind_of
 from headgate._errors import UsageError
-from headgate._foreign import OTHER_TIMEOUTS
+from headgate._foreign import OTHER_TIMEOUTS, SameMeaning, translated
 from headgate._option import OptionSet
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
@@ -32,6 +32,10 @@ class ClientKeywords(
     """The options of `headgate.Client`: those of `headgate.fetch` that are not about its input and its output."""
 
 
+class ClientArguments(ClientKeywords, SameMeaning, total=False):
+    """The keyword arguments of a client: its options, and names of other libraries that have the same meaning."""
+
+
 CLIENT: Final = option_set(ClientKeywords, of="Client")
 ASYNC_CLIENT: Final = option_set(ClientKeywords, of="AsyncClient")
 
@@ -55,6 +59,7 @@ def options_of(options: OptionSet[Any], given: dict[str, Any], base_url: str) ->
         TypeError: There is no such option.
         UsageError: An option has an invalid value.
     """
+    given = translated(given, options.entries, options.of)
     arguments = Arguments()
     if isinstance(given.get("cert"), tuple | list):
         arguments.wrong("cert", "must be one path: the private key has an option of its own, key='key.pem'")

@@ -2,13 +2,14 @@
 
 import os
 import threading
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from headgate import _mocks, _native
-from headgate._facts import table
-from headgate._summary import Snapshot, progress_facts
 from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
+
+if TYPE_CHECKING:
+    from headgate._summary import Snapshot
 
 _lock = threading.Lock()
 _process = 0
@@ -91,8 +92,10 @@ class Engine:
             if self._unmocked is not None:
                 self._unmocked.close()
 
-    def statistics(self) -> Snapshot:
+    def statistics(self) -> "Snapshot":
         """Returns the statistics of the client."""
+        from headgate._summary import Snapshot  # noqa: PLC0415 - it takes 5 ms
+
         snapshot = (self._native if self.is_closed else self.native).snapshot()
         return Snapshot.from_json(snapshot) if snapshot is not None else self.raise_closed()
 
@@ -103,4 +106,7 @@ class Engine:
 
     def table_of_statistics(self, title: str) -> str:
         """Returns the table that a notebook shows, with the statistics."""
+        from headgate._facts import table  # noqa: PLC0415 - as above
+        from headgate._summary import progress_facts  # noqa: PLC0415 - as above
+
         return table(title, progress_facts(self.statistics(), "requests"))

@@ -47,7 +47,7 @@ class RequestError(HeadgateError):
     Attributes:
         kind: The error kind, as in the column `error` of a job's results; of a `StatusError`, `status:404` or the like.
             Empty in a base of several kinds.
-        url: The URL of the request.
+        url: The URL of the request; empty if it has none.
         attempts: The number of attempts; 0 if nothing was sent.
         elapsed_s: The time of the last attempt, in seconds.
     """

@@ -3,14 +3,14 @@
 import re
 from typing import Any, Final, Unpack
 
-from headgate._foreign import hint
+from headgate._foreign import hint, translated
 from headgate.client._client import Client
-from headgate.client._client_options import CLIENT, ClientKeywords
+from headgate.client._client_options import CLIENT, ClientArguments
 from headgate.client._request import OF_CALL, RequestKeywords, request_of
 from headgate.client._response import Response
 
 
-class FunctionKeywords(ClientKeywords, RequestKeywords, total=False):  # type: ignore[misc] # both have headers
+class FunctionKeywords(ClientArguments, RequestKeywords, total=False):  # type: ignore[misc] # both have headers
     """The options of a client, and the arguments of a request, which replace those of the same name."""
 
 
@@ -107,7 +107,7 @@ def delete(url: str, **options: Unpack[FunctionKeywords]) -> Response:
 def _send(method: str, url: str, given: FunctionKeywords, of: str) -> Response:
     of_call: dict[str, Any] = {}
     of_client: dict[str, Any] = {"concurrency": 1, "threads": 1}
-    for name, value in given.items():
+    for name, value in translated(given, _KNOWN, of).items():
         if name not in _KNOWN:
             raise TypeError(f"{of}() got an unexpected keyword argument {name!r}{hint(name, _KNOWN)}")
         (of_call if name in OF_CALL else of_client)[name] = value

@@ -1,16 +1,14 @@
 """A request, before it is sent."""
 
-import base64
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
-from urllib.parse import urlencode
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from headgate._checks import check, kind_of, one_of, seconds_of
-from headgate._foreign import OTHER_TIMEOUTS, hint
+from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated
 from headgate._url_user import without_user
 from headgate.client._body import Files, Pairs, body_of, pairs_of
 from headgate.client._client_options import CLIENT
@@ -65,7 +63,7 @@ class Request:
         data: The fields of a form, or the body.
         files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
         json: A value that is sent as JSON.
-        timeout: Seconds for each attempt, in place of the client's.
+        timeout: Seconds, or a `timedelta`, for each attempt, in place of the client's.
         auth: A user and a password.
         redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None` means as the client does.
         cost: The cost for the client's `cost_rate`, a number of 0 or more, rounded up; `None` means 1, or the client's
@@ -147,8 +145,8 @@ def native_of(request: Request, base_url: str) -> NativeRequest:
     try:
         return request.native(base_url)
     except (TypeError, ValueError, OSError) as error:
-        url = str(request.url)
-        raise InvalidRequest(f"{without_user(url)}: {error}", url=url) from error
+        url = _text_of(request.url)
+        raise InvalidRequest(f"{without_user(url)}: {error}" if url else str(error), url=url) from error
 
 
 def natives_of(requests: list[RequestLike], base_url: str) -> list[Native]:
@@ -172,9 +170,14 @@ def natives_of(requests: list[RequestLike], base_url: str) -> list[Native]:
 
 def _invalid_request(request: object) -> Request:
     if isinstance(request, Request):
-        return Request(str(request.url), tag=request.tag)
+        return Request(_text_of(request.url), tag=request.tag)
     given: Mapping[str, Any] = request if isinstance(request, Mapping) else {}
-    return Request(str(given.get("url", "")), tag=given.get("tag"))
+    return Request(_text_of(given.get("url")), tag=given.get("tag"))
+
+
+def _text_of(url: object) -> str:
+    """Returns a URL as text, whatever its type is: empty if there is none."""
+    return "" if url is None else str(url)
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -190,6 +193,8 @@ def joined(base_url: str, url: str) -> str:
 
 
 def _with_query(url: str, params: Pairs | str) -> str:
+    from urllib.parse import urlencode  # noqa: PLC0415 - most requests have no parameters
+
     query = params if isinstance(params, str) else urlencode(pairs_of(params))
     before, hash_sign, fragment = url.partition("#")
     if query:
@@ -237,11 +242,13 @@ def _cost(cost: object) -> int:
 def _basic(auth: object) -> bytes:
     if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
         raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}: the client has bearer='token'")
+    import base64  # noqa: PLC0415 - most requests have no password
+
     return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())
 
 
-class RequestKeywords(TypedDict, total=False):
-    """The keyword arguments of requests, which `headgate.Request` describes."""
+class RequestKeywords(RedirectKeywords, total=False):
+    """The keyword arguments of requests, which `headgate.Request` describes, and other names of `redirects`."""
 
     headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
     params: Pairs | str | None
@@ -256,6 +263,7 @@ class RequestKeywords(TypedDict, total=False):
 
 
 OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "tag"})
+_KNOWN: Final = frozenset(OF_CALL)
 
 
 def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Request:
@@ -264,8 +272,10 @@ def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Reque
     Raises:
         TypeError: There is no such argument; the message has the one that is probably meant.
     """
+    if not _KNOWN.issuperset(options):
+        options = translated(options, OF_CALL, of)
     for name in options:
-        if name not in OF_CALL:
+        if name not in _KNOWN:
             raise TypeError(f"{of}() got an unexpected keyword argument {name!r}{hint(name, OF_CALL, CLIENT.entries)}")
     return Request(url, method=method, **options)
 

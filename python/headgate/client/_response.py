@@ -1,11 +1,9 @@
 """The response to a request, and the outcome of one of many requests."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
-from http import HTTPStatus
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -116,6 +114,8 @@ class Response:
     @property
     def reason_phrase(self) -> str:
         """The standard phrase of the status."""
+        from http import HTTPStatus  # noqa: PLC0415 - most programs don't read it
+
         try:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
@@ -156,6 +156,8 @@ class Response:
         Raises:
             ValueError: The body is not JSON.
         """
+        import json  # noqa: PLC0415 - not each response is JSON
+
         return json.loads(self.content, **options)
 
     @cached_property
@@ -278,18 +280,22 @@ class StatusError(RequestError, RuntimeError):
         return StatusError, (str(self), self.response)
 
 
-def error_of(request: RequestLike, response: NativeOutcome) -> RequestError | None:
-    """Returns the error of a failed request, or `None`."""
+def error_of(request: RequestLike, response: NativeOutcome, index: int | None = None) -> RequestError | None:
+    """Returns the error of a failed request, or `None`. The index of one of many requests replaces an unknown URL."""
     if response.error is None:
         return None
-    url = response.final_url or Request.of(request).url
-    return error_from(response.error, url=url, attempts=response.attempts, elapsed_s=response.elapsed_us / 1e6)
+    url, elapsed_s = response.final_url or Request.of(request).url, response.elapsed_us / 1e6
+    return error_from(response.error, url=url, attempts=response.attempts, elapsed_s=elapsed_s, index=index)
 
 
-def error_from(error: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float) -> RequestError:
+def error_from(
+    error: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float, index: int | None = None
+) -> RequestError:
     """Returns the exception for an error of the engine."""
     kind, message, detail = error
-    text = _format.printable(f"{without_user(url)}: {message}" + (f" ({detail})" if detail else ""))
+    place = "" if url or index is None else f"index {index}"
+    details = "; ".join(filter(None, (detail, place)))
+    text = _format.printable((f"{without_user(url)}: " if url else "") + message + (f" ({details})" if details else ""))
     return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
 
@@ -379,17 +385,20 @@ class Outcome:
     def _create_result(self) -> Response | RequestError:
         result = self._result
         if result is None:
-            result = error_of(self._request, self._native) or Response(self._request, self._native)
+            result = error_of(self._request, self._native, self.index) or Response(self._request, self._native)
             self._result = result
         return result
 
     def __repr__(self) -> str:
-        url = _format.printable(without_user(self.request.url))
-        return f"<Outcome of {url}: {self.error or self.response!r}>"
+        return f"<Outcome of {self._name()}: {self.error or self.response!r}>"
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
         if self.error is None:
             return self.unwrap()._repr_html_()
-        title = f"{self.request.method} {without_user(self.request.url)}"
+        title = f"{self.request.method} {self._name()}"
         return table(title, [("error", self.error.kind), ("message", str(self.error))])
+
+    def _name(self) -> str:
+        """Returns the URL of the request, or its index if it has none."""
+        return _format.printable(without_user(self.request.url)) or f"index {self.index}"

@@ -3,7 +3,6 @@
 If a value may be a secret, as in headers and data, messages contain its type and not the value.
 """
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -214,6 +213,8 @@ class Arguments:
         if not isinstance(value, Mapping | list):
             self.wrong(option, f"must be a mapping, a list, or text with JSON, not {kind_of(value)}")
             return None
+        import json  # noqa: PLC0415 - for this option alone
+
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False)
         except (TypeError, ValueError) as error:

@@ -1,8 +1,7 @@
 """The options of one job, complete: as the engine reads them, by their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from headgate import _mocks
 from headgate._message import Mention, Message, as_keyword, message_of, spelled
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from headgate.jobs._rows_input import RowsInput
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mistake:
+class Mistake(NamedTuple):
     """An option that can't be.
 
     Attributes:
@@ -30,6 +28,16 @@ class Mistake:
     def message(self) -> str:
         """The same, with options as Python knows them."""
         return spelled(self.pieces, as_keyword)
+
+
+def _from_json(mistakes: str) -> list[Any]:
+    """Returns the mistakes that the engine found; without any, `json` is not imported, which takes 1 ms."""
+    if mistakes == "[]":
+        return []
+    import json  # noqa: PLC0415 - as above
+
+    found: list[Any] = json.loads(mistakes)
+    return found
 
 
 class JobOptions:
@@ -51,6 +59,8 @@ class JobOptions:
         return _mocks.active()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
+        from dataclasses import FrozenInstanceError  # noqa: PLC0415 - only after a mistake
+
         raise FrozenInstanceError(f"can't assign to {name!r}")
 
     def __eq__(self, other: object) -> bool:
@@ -73,11 +83,9 @@ class JobOptions:
 
     def mistakes(self) -> list[Mistake]:
         """Returns all mistakes that the options show by themselves, in the order of the options."""
-        import json  # noqa: PLC0415 - not for the help
+        from headgate import _native  # noqa: PLC0415 - not for the help
 
-        from headgate import _native  # noqa: PLC0415 - as above
-
-        found = [(option, message_of(pieces)) for option, pieces in json.loads(self._mistakes_in(_native))]
+        found = [(option, message_of(pieces)) for option, pieces in _from_json(self._mistakes_in(_native))]
         order = list(vars(self))
         found = sorted([*found, *self._own_mistakes()], key=lambda mistake: order.index(mistake[0]))
         return [Mistake(option=option, pieces=pieces) for option, pieces in found]

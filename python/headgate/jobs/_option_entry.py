@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from headgate._option import Option
@@ -24,7 +23,6 @@ ALL_COLUMNS: Final = "*"
 SECONDS: Final = "seconds"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobOption(Option):
     """The entry of an option of a job.
 
@@ -41,16 +39,32 @@ class JobOption(Option):
         secret: Whether its value may hold a secret, which no `repr` shows.
     """
 
-    given_as: str = "text"
-    choices: tuple[str, ...] = ()
-    section: str = ""
-    group: str = ""
-    flags: tuple[str, ...] = ()
-    metavar: str = ""
-    flag_help: str = ""
-    of_job: bool = False
-    settable: bool = False
-    secret: bool = False
+    def __init__(  # noqa: PLR0913 - keywords
+        self,
+        *,
+        given_as: str = "text",
+        choices: tuple[str, ...] = (),
+        section: str = "",
+        group: str = "",
+        flags: tuple[str, ...] = (),
+        metavar: str = "",
+        flag_help: str = "",
+        of_job: bool = False,
+        settable: bool = False,
+        secret: bool = False,
+        **of_any: Any,  # noqa: ANN401 - those of `Option`
+    ) -> None:
+        super().__init__(**of_any)
+        self.given_as = given_as
+        self.choices = choices
+        self.section = section
+        self.group = group
+        self.flags = flags
+        self.metavar = metavar
+        self.flag_help = flag_help
+        self.of_job = of_job
+        self.settable = settable
+        self.secret = secret
 
     def flags_of(self, name: str) -> tuple[str, ...]:
         """Returns the flags of the option. A switch that is on by default has a flag that turns it off."""

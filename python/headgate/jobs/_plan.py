@@ -8,7 +8,7 @@ from headgate import _native
 from headgate._facts import table
 from headgate._message import Spell, as_keyword
 from headgate._summary import Summary
-from headgate.jobs import _curl, _report_plan
+from headgate.jobs import _curl, _literals, _report_plan
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._interruptible import interruptible
 from headgate.jobs._job_options import FetchOptions, PlanOptions
@@ -143,7 +143,8 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
     found = Plan.from_json(_plan(options, latency_s), spell)
     connecting = _curl.Connecting(**{field.name: getattr(options, field.name) for field in fields(_curl.Connecting)})
     requests = tuple(_with_curl(request, connecting) for request in found.requests)
-    found = replace(found, requests=requests, probe=probe)
+    notes = (*found.notes, *_literals.notes(options, spell))
+    found = replace(found, requests=requests, probe=probe, notes=notes)
     return replace(found, time=_report_plan.time(found, spell))
 
 

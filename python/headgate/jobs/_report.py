@@ -9,7 +9,6 @@ from headgate import _format
 from headgate._facts import Fact, aligned, by_frequency, by_number, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
 from headgate._summary import MIN_STALL_S, ErrorExample, JobFigures, Summary
-from headgate.jobs import _proxies
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
@@ -105,7 +104,7 @@ def retry_report(summary: Summary, spell: Spell = as_keyword, *, only: Sequence[
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in by_frequency(job.errors))
     nothing = f"nothing to retry among the {failed} of the job ({kinds})"
-    return "\n".join(map(_format.printable, (nothing, *_notes(summary, spell))))
+    return "\n".join(map(_format.printable, (nothing, *_notes(summary))))
 
 
 def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
@@ -115,16 +114,14 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
         if summary.rows or _stopped_early(summary):
             blocks.append(summary.bottleneck.text)
     blocks.extend(_totals(summary, of_a_retry=bool(again)))
-    blocks.extend(_notes(summary, spell))
+    blocks.extend(_notes(summary))
     blocks.extend(_location(summary))
     blocks.extend(_next_step(summary, spell, of_a_retry=bool(again)))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
-def _notes(summary: Summary, spell: Spell) -> Iterator[str]:
-    # The note on proxies was shown at the start.
-    shown = _proxies.note((), spell)
-    return (f"note: {note}" for note in summary.notes if note != shown)
+def _notes(summary: Summary) -> Iterator[str]:
+    return (f"note: {note}" for note in summary.notes)
 
 
 def _finished(job: JobFigures, output: str, spell: Spell) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,8 +40,9 @@ class RowsInput:
         self._url_column = url_column
         self._first = self._line(first)
         self._rows = rows
-        self._directory = Path(tempfile.mkdtemp(prefix="headgate-"))
-        self.path: str = str(self._directory / "rows.ndjson")
+        # It is also removed at the end of a program that does not wait for its run.
+        self._directory = tempfile.TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True)
+        self.path: str = str(Path(self._directory.name) / "rows.ndjson")
         os.mkfifo(self.path, 0o600)
         self._lock = threading.Lock()
         self._run: RunningJob | None = None
@@ -67,7 +67,7 @@ class RowsInput:
         if self._closed.is_set():
             return
         self._closed.set()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.cleanup()
 
     def raise_error(self) -> None:
         """Raises the error of the iterable, if there was one."""

@@ -2,14 +2,14 @@
 
 import dataclasses
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from headgate import _format, _native
 from headgate._errors import Interrupted, JobStopped, NotStarted, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
-from headgate.jobs import _proxies, _report
+from headgate.jobs import _literals, _proxies, _report
 from headgate.jobs._display import Display
 from headgate.jobs._interruptible import interruptible
 from headgate.jobs._job_options import FetchOptions, RetryOptions
@@ -75,7 +75,7 @@ def run(
     with Signals(signals) as received:
         running = begin(options, received)
         greeting = _report.greeting(Summary.from_json(running.summary(), spell))
-        greeting = "\n".join(filter(None, (_proxies.note(options.proxy, spell), greeting))) or None
+        greeting = "\n".join(filter(None, (*_notes_at_start(options, spell), greeting))) or None
         summary = watch(
             running, display, received, shutdown_timeout=options.shutdown_timeout, greeting=greeting, spell=spell
         )
@@ -114,9 +114,16 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
 
 def with_notes(summary: Summary, options: FetchOptions | RetryOptions, spell: Spell = as_keyword) -> Summary:
     """Returns the summary with notes on the options, and on proxies in environment variables."""
-    insecure_note = spelled(_INSECURE_NOTE, spell) if options.insecure else None
-    more = [note for note in (insecure_note, _proxies.note(options.proxy, spell)) if note is not None]
+    insecure = [spelled(_INSECURE_NOTE, spell)] if options.insecure else []
+    more = [*insecure, *_notes_at_start(options, spell)]
     return dataclasses.replace(summary, notes=(*summary.notes, *more)) if more else summary
+
+
+def _notes_at_start(options: FetchOptions | RetryOptions, spell: Spell) -> Sequence[str]:
+    """Returns the notes that are useful before the first request."""
+    literals = _literals.notes(options, spell) if isinstance(options, FetchOptions) else ()
+    proxies = _proxies.note(options.proxy, spell)
+    return [*([] if proxies is None else [proxies]), *literals]
 
 
 def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:

@@ -11,14 +11,17 @@ serves are charged at the time for which it was set, and so are the tasks that i
 
 import asyncio
 import math
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import Final
 
-from headgate._checks import check, number
+from headgate._checks import check, duration, figure, number, seconds_of
 from headgate.limits._wait_queue import Waiter, WaitQueue
 
 _AMOUNT: Final = number(lambda amount: 0 < amount < math.inf, "above 0 and finite")
+_PER: Final = duration(lambda seconds: 0 < seconds < math.inf, "above 0 and finite")
 _COST: Final = number(lambda cost: cost >= 0, "at least 0")
 
 MAX_LATE_S: Final = 0.010
@@ -96,14 +99,14 @@ class Bucket:
 class Rate(WaitQueue[float]):
     """A rate limiter: a token bucket that fills steadily and never holds more than `burst`.
 
-        rate = Rate(100, per_s=1)
+        rate = Rate(100, per=1)
 
         async with rate:
             await request()
 
         await rate.acquire(tokens)  # costs can differ, if `burst` is at least the highest
 
-    In any period of `w` seconds, at most `burst + amount / per_s * (w + 0.010)` is granted. The 10 ms compensate for
+    In any period of `w` seconds, at most `burst + amount / per * (w + 0.010)` is granted. The 10 ms compensate for
     timers that fire late, so that the mean rate is kept; with exact timers it would be `w` alone. This counts when the
     cost is granted: a slow callback can delay what happens next.
 
@@ -116,54 +119,54 @@ class Rate(WaitQueue[float]):
 
     __slots__ = ("_amount", "_as_of_s", "_bucket", "_due_s", "_granted_cost", "_per_s", "_timed_for", "_timer")
 
-    def __init__(self, amount: float, *, per_s: float = 1.0, burst: float = 1) -> None:
+    def __init__(self, amount: float, *, per: float | timedelta = 1.0, burst: float = 1) -> None:
         """Creates a rate whose bucket is full.
 
         Args:
-            amount: Cost that may be spent in `per_s` seconds, above 0.
-            per_s: Seconds in which `amount` may be spent, above 0: `Rate(90_000, per_s=60)`.
+            amount: Cost that may be spent in `per` seconds, above 0.
+            per: Seconds, or a `timedelta`, in which `amount` may be spent, above 0: `Rate(90_000, per=60)`.
             burst: Cost that may be spent at once after a pause, above 0. It is also the highest possible cost. 1 spaces
-                starts evenly; `amount` allows everything for `per_s` at its beginning.
+                starts evenly; `amount` allows everything for `per` at its beginning.
 
         Raises:
-            TypeError: If one of them is not a number.
+            TypeError: If one of them is not a number, and `per` no `timedelta`.
             ValueError: If one of them is not above 0 or not finite.
         """
         super().__init__()
-        self._bucket = Bucket(_interval_s(amount, per_s, burst), burst)
+        self._bucket = Bucket(_interval_s(amount, per, burst), burst)
         self._amount = amount
-        self._per_s = per_s
+        self._per_s: float = seconds_of(per)
         self._granted_cost: float = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timed_for: Waiter[float] | None = None
         self._due_s = 0.0
         self._as_of_s: float | None = None
 
-    def change(self, amount: float, *, per_s: float | None = None, burst: float | None = None) -> None:
+    def change(self, amount: float, *, per: float | timedelta | None = None, burst: float | None = None) -> None:
         """Changes the rate from now on, also for waiting callers.
 
         The bucket keeps what it holds, up to the new `burst`. A caller that waits for a cost above the new `burst` gets
         the `ValueError` of `acquire`.
 
         >>> rate = headgate.Rate(100)
-        >>> rate.change(90_000, per_s=60, burst=5000)
+        >>> rate.change(90_000, per=60, burst=5000)
         >>> rate.statistics().burst
         5000
 
         Args:
-            amount: Cost that may be spent in `per_s` seconds, above 0.
-            per_s: Seconds in which `amount` may be spent, above 0; `None` leaves them as they are.
+            amount: Cost that may be spent in `per` seconds, above 0.
+            per: Seconds, or a `timedelta`, in which `amount` may be spent, above 0; `None` leaves them as they are.
             burst: Cost that may be spent at once; `None` leaves it as it is.
 
         Raises:
-            TypeError: If one of them is not a number.
+            TypeError: If one of them is not a number, and `per` no `timedelta`.
             ValueError: If one of them is not above 0 or not finite.
         """
-        per_s = self._per_s if per_s is None else per_s
+        per = self._per_s if per is None else per
         burst = self._bucket.burst if burst is None else burst
-        interval_s = _interval_s(amount, per_s, burst)
+        interval_s = _interval_s(amount, per, burst)
         self._amount = amount
-        self._per_s = per_s
+        self._per_s = seconds_of(per)
         if self._loop is None or self._loop.is_closed():
             self._bucket = Bucket(interval_s, burst)
             return
@@ -177,7 +180,7 @@ class Rate(WaitQueue[float]):
 
         >>> async def try_twice(rate):
         ...     return rate.try_acquire(), rate.try_acquire()
-        >>> await try_twice(headgate.Rate(1, per_s=3600))
+        >>> await try_twice(headgate.Rate(1, per=3600))
         (True, False)
 
         Args:
@@ -311,11 +314,27 @@ class Rate(WaitQueue[float]):
         self._timer = self._timed_for = self._as_of_s = None
 
 
-def _interval_s(amount: float, per_s: float, burst: float) -> float:
+def _interval_s(amount: float, per: float | timedelta, burst: float) -> float:
     """Returns the time in which the bucket gains a cost of 1."""
-    for name, value in (("amount", amount), ("per_s", per_s), ("burst", burst)):
-        check(name, value, _AMOUNT)
-    interval_s = per_s / amount
+    for name, value, rule in (("amount", amount, _AMOUNT), ("per", per, _PER), ("burst", burst, _AMOUNT)):
+        check(name, value, rule)
+    interval_s: float = seconds_of(per) / amount
     if not math.isfinite(interval_s * max(burst, 1)):
-        raise ValueError("amount, per_s and burst are too far apart: the bucket would never be full")
+        raise ValueError("amount, per and burst are too far apart: the bucket would never be full")
     return interval_s
+
+
+_WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)(?:\s*/\s*(s|m|min|h|d))?")
+_LARGE: Final = 1e15
+_UNIT_S: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+
+
+def rate_for(value: object) -> str:
+    """Returns the code that makes the rate that another value probably means, such as `headgate.Rate(500, per=60)`."""
+    written = _WRITTEN.fullmatch(value.strip()) if isinstance(value, str) else None
+    if written is not None:
+        per_s = _UNIT_S[written[2] or "s"]
+        return f"headgate.Rate({written[1]}{f', per={per_s}' if per_s > 1 else ''})"
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGE:
+        return f"headgate.Rate({figure(value)})"
+    return "headgate.Rate(100)"

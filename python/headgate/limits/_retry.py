@@ -5,19 +5,21 @@ import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import timedelta
 from inspect import isawaitable
 from random import random as random_below_1
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from headgate._checks import SECONDS, Check, check, function as is_function, number, whole
+from headgate._checks import SECONDS, Check, check, duration, function as is_function, seconds_of, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Backoff: TypeAlias = float | Callable[[int, Exception], float]
+Backoff: TypeAlias = float | timedelta | Callable[[int, Exception], float | timedelta]
 RetryOn: TypeAlias = type[Exception] | tuple[type[Exception], ...] | Callable[[Exception], bool]
 
 MAX_BACKOFF_S = 60.0
+_LARGE = 10**15
 _MAX_DOUBLINGS = 1023  # 2.0**1024 overflows
 
 
@@ -66,13 +68,13 @@ class Retry:
 
     Attributes:
         attempts: Number of attempts, including the first one.
-        backoff: How long to wait before the next attempt. A number of seconds is the bound for the first retry; it
-            doubles with each further one, up to `max_backoff`, and the wait is drawn evenly from 0 to the bound
-            ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015). A function
-            gets the number of the failed attempt, counted from 1, and its error, and returns the seconds. They are
-            used as they are, so that it can obey `Retry-After`; a negative number counts as 0.
-        max_backoff: The longest wait in any case. `None` is 60 s if `backoff` is a number, and no bound if it is a
-            function.
+        backoff: How long to wait before the next attempt. A number of seconds, or a `timedelta`, is the bound for the
+            first retry; it doubles with each further one, up to `max_backoff`, and the wait is drawn evenly from 0 to
+            the bound ("full jitter": Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015). A
+            function gets the number of the failed attempt, counted from 1, and its error, and returns seconds or a
+            `timedelta`. They are used as they are, so that it can obey `Retry-After`; less than 0 counts as 0.
+        max_backoff: The longest wait in any case, in seconds or as a `timedelta`. `None` is no bound if `backoff` is a
+            function, and 60 s otherwise.
         on: Which errors to retry: a type, several types, or a function of the error. Other errors are raised at once.
         random: Returns random numbers from 0 up to 1.
     """
@@ -80,7 +82,7 @@ class Retry:
     attempts: int = 3
     backoff: Backoff = 0.1
     _: KW_ONLY
-    max_backoff: float | None = None
+    max_backoff: float | timedelta | None = None
     on: RetryOn = Exception
     random: Callable[[], float] = random_below_1
     _counts: _Counts = field(default_factory=_Counts, init=False, repr=False, compare=False)
@@ -115,8 +117,8 @@ class Retry:
             The seconds to wait before the next attempt; `None` if there should be none.
 
         Raises:
-            TypeError: If the function given as `backoff` returns no number.
-            ValueError: If it returns one that is not a number (NaN).
+            TypeError: If the function given as `backoff` returns neither a number nor a `timedelta`.
+            ValueError: If it returns a number that is NaN.
         """
         if not isinstance(error, Exception) or not self._is_retryable(error):
             self._counts.not_retryable += 1
@@ -125,9 +127,9 @@ class Retry:
             self._counts.exhausted += 1
             return None
         if callable(self.backoff):
-            delay_s = self._checked_s(self.backoff(attempt, error))
+            delay_s = self._checked_s(seconds_of(self.backoff(attempt, error)))
         else:
-            delay_s = self._drawn_s(self.backoff, attempt)
+            delay_s = self._drawn_s(seconds_of(self.backoff), attempt)
         self._counts.retried += 1
         self._counts.delay_s += delay_s
         return delay_s
@@ -190,14 +192,18 @@ class Retry:
 
     def _drawn_s(self, backoff_s: float, attempt: int) -> float:
         bound_s = backoff_s * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)
-        return self.random() * min(bound_s, MAX_BACKOFF_S if self.max_backoff is None else self.max_backoff)
+        return self.random() * min(bound_s, self._max_backoff_s(MAX_BACKOFF_S))
 
     def _checked_s(self, returned_s: float) -> float:
         if not isinstance(returned_s, int | float):
             raise TypeError(f"backoff must return a number of seconds, not {type(returned_s).__name__}")
         if math.isnan(returned_s):
             raise ValueError("backoff must return a number of seconds, not nan")
-        return min(max(0.0, returned_s), math.inf if self.max_backoff is None else self.max_backoff)
+        return min(max(0.0, returned_s), self._max_backoff_s(math.inf))
+
+    def _max_backoff_s(self, default_s: float) -> float:
+        seconds: float | None = seconds_of(self.max_backoff)
+        return default_s if seconds is None else seconds
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -207,8 +213,14 @@ def add_note(error: BaseException, note: str) -> None:
             error.add_note(note)
 
 
+def retry_for(value: object) -> str:
+    """Returns the code that makes the policy that another value, such as a number of retries, probably means."""
+    retries = value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGE else 2
+    return f"headgate.Retry({retries + 1})"
+
+
 def _delay(kind: str) -> Check:
-    return number(lambda seconds: 0 <= seconds < math.inf, "at least 0 s and finite", kind=kind)
+    return duration(lambda seconds: 0 <= seconds < math.inf, "at least 0 s and finite", kind=kind)
 
 
 def _check_on(on: object) -> None:

@@ -5,11 +5,12 @@ from _thread import LockType, allocate_lock
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
+from datetime import timedelta
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, overload
 
-from headgate._checks import check, function as function_rule, number, whole
+from headgate._checks import check, duration, function as function_rule, seconds_of, whole
 from headgate.portal._call_queue import CALLED_IN_LOOP, LOOP_CHECK_S, Call, CallQueue, is_current
 from headgate.portal._loop_thread import LoopFactory, LoopThread
 
@@ -17,7 +18,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _COUNT: Final = whole(1)
-_SECONDS: Final = number(lambda seconds: seconds >= 0, "0 or more")
+_TIMEOUT: Final = duration(lambda seconds: seconds >= 0, "0 or more")
 
 
 class ThreadSemaphore:
@@ -79,13 +80,13 @@ class PortalCall(Generic[T]):
         """Whether the call has returned, raised or been cancelled."""
         return self._call.is_over
 
-    def wait(self, timeout: float | None = None) -> T:
+    def wait(self, timeout: float | timedelta | None = None) -> T:
         """Waits for the end of the call. Several threads may wait, and more than once.
 
         An interrupt or the timeout ends the wait, but not the call.
 
         Args:
-            timeout: Seconds to wait, at most.
+            timeout: Seconds to wait, at most, or a `timedelta`.
 
         Returns:
             What the function returned.
@@ -97,16 +98,17 @@ class PortalCall(Generic[T]):
             BaseException: Whatever the function raised.
         """
         if timeout is not None:
-            check("timeout", timeout, _SECONDS)
+            check("timeout", timeout, _TIMEOUT)
+        timeout_s: float = inf if timeout is None else seconds_of(timeout)
         call = self._call
         try:
             if not call.is_over:
                 if is_current(self._queue.loop):
                     raise RuntimeError(CALLED_IN_LOOP)
-                if self._queue.wait(call, inf if timeout is None else timeout):
+                if self._queue.wait(call, timeout_s):
                     call.ended.release()  # other threads may wait for it
                 if not call.is_over:
-                    raise TimeoutError(f"the call hasn't ended after {timeout:g} s")
+                    raise TimeoutError(f"the call hasn't ended after {timeout_s:g} s")
             value: T = call.outcome()
             return value
         finally:
@@ -264,13 +266,17 @@ class Portal:
 
     @overload
     def call_within(
-        self, timeout: float, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+        self, timeout: float | timedelta, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> T: ...
 
     @overload
-    def call_within(self, timeout: float, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def call_within(
+        self, timeout: float | timedelta, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T: ...
 
-    def call_within(self, timeout: float, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def call_within(
+        self, timeout: float | timedelta, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> Any:
         """Does what `call` does, with a timeout, after which the call is cancelled without waiting for its end.
 
         The timeout is the first argument, because all keywords are the function's.
@@ -281,7 +287,8 @@ class Portal:
         TimeoutError: the call hasn't ended after 0.01 s: it is cancelled
 
         Args:
-            timeout: Seconds until `TimeoutError`, counted from now, including the time until the call begins.
+            timeout: Seconds, or a `timedelta`, until `TimeoutError`, counted from now, including the time until the
+                call begins.
             function: An `async def` function, or any other.
             *args: Positional arguments of the function.
             **kwargs: Keyword arguments of the function.
@@ -291,14 +298,14 @@ class Portal:
 
         Raises:
             TimeoutError: The call hasn't ended in time.
-            TypeError: If `timeout` is no number.
+            TypeError: If `timeout` is neither a number nor a `timedelta`.
             ValueError: If `timeout` is below 0.
             concurrent.futures.CancelledError: The call was cancelled in the loop, or the portal was closed meanwhile.
             RuntimeError: The portal or its loop is closed, or this is the loop's own thread.
             BaseException: Whatever the function raised.
         """
-        check("timeout", timeout, _SECONDS)
-        return self._queue.call(function, args, kwargs, timeout)
+        check("timeout", timeout, _TIMEOUT)
+        return self._queue.call(function, args, kwargs, seconds_of(timeout))
 
     @overload
     def start(self, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> PortalCall[T]: ...

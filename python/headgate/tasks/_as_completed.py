@@ -4,11 +4,12 @@ import asyncio
 from collections import UserList, deque
 from collections.abc import AsyncIterable, Awaitable, Coroutine, Iterable, KeysView, ValuesView
 from contextlib import suppress
+from datetime import timedelta
 from inspect import isawaitable, iscoroutine
 from types import CoroutineType
 from typing import Annotated, Any, Final, Self, TypedDict, TypeVar, Unpack
 
-from headgate._checks import whole
+from headgate._checks import seconds_of, whole
 from headgate._errors import ClosedEarly
 from headgate._option import Option, OptionSet
 from headgate.tasks._flow import NO_MORE, Flow, FlowIterator
@@ -33,11 +34,11 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
         aws: Iterable[Awaitable[Any]] | AsyncIterable[Awaitable[Any]],
         limit: int,
         buffer: int,
-        timeout: float | None,
+        timeout_s: float | None,
     ) -> None:
         super().__init__(source_of(aws, "aws"), limit, buffer)
         self._given = aws
-        self._timeout_s = timeout
+        self._timeout_s = timeout_s
         self._timer: asyncio.TimerHandle | None = None
         self._has_timed_out = False
         self._pulled_early: Any = NOT_YET
@@ -249,9 +250,9 @@ class TimeoutOption(TypedDict, total=False):
     """The timeout of all awaitables together."""
 
     timeout: Annotated[
-        float | None,
+        float | timedelta | None,
         Option(
-            help="Seconds for all of them together.",
+            help="Seconds (or a `timedelta`) for all of them together.",
             default=None,
             default_means="no bound",
             check=time_limit,
@@ -343,7 +344,8 @@ def as_completed(
         close_all(aws)
         raise
     limit, buffer = complete["limit"], complete["buffer"]
-    return CompletedFutures(FutureFlow(aws, limit, limit if buffer is None else buffer, complete["timeout"]))
+    timeout_s = seconds_of(complete["timeout"])
+    return CompletedFutures(FutureFlow(aws, limit, limit if buffer is None else buffer, timeout_s))
 
 
 def limited_as_completed(coros: Iterable[Coroutine[Any, Any, R]], limit: int) -> CompletedFutures[R]:

@@ -4,13 +4,14 @@ A mistake raises at once, before anything is started.
 """
 
 from collections.abc import Callable, Hashable
+from datetime import timedelta
 from typing import Annotated, Any, Final, Generic, Literal, TypedDict, TypeVar
 
-from headgate._checks import SECONDS, a, function, number, whole
+from headgate._checks import a, duration, function, whole
 from headgate._option import Option
 from headgate.limits._concurrency_limit import ConcurrencyLimit
-from headgate.limits._rate import Rate
-from headgate.limits._retry import Retry
+from headgate.limits._rate import Rate, rate_for
+from headgate.limits._retry import Retry, retry_for
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ _MEANINGS: Final = {
     "skip": "it is only counted.",
 }
 
-time_limit: Final = number(lambda seconds: seconds > 0, "more than 0 seconds", kind=SECONDS)
+time_limit: Final = duration(lambda seconds: seconds > 0, "more than 0 seconds")
 
 
 class LimitOption(TypedDict):
@@ -107,11 +108,11 @@ class CallOptions(TypedDict, Generic[T], total=False):
         ),
     ]
     timeout: Annotated[
-        float | None,
+        float | timedelta | None,
         Option(
             help=(
-                "Seconds for each attempt, from its start; then it is cancelled and fails with `TimeoutError`. Time"
-                " for which a source blocks the event loop doesn't count."
+                "Seconds (or a `timedelta`) for each attempt, from its start; then it is cancelled and fails with"
+                " `TimeoutError`. Time for which a source blocks the event loop doesn't count."
             ),
             default=None,
             default_means=_NO_BOUND,
@@ -125,7 +126,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
             help="Which errors are retried, and when. An item holds no slot while it waits for its next attempt.",
             default=None,
             default_means=_NONE,
-            check=a(Retry),
+            check=a(Retry, retry_for),
         ),
     ]
     rate: Annotated[
@@ -134,7 +135,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
             help="How fast attempts may start; can be shared.",
             default=None,
             default_means=_NONE,
-            check=a(Rate),
+            check=a(Rate, rate_for),
         ),
     ]
     cost: Annotated[

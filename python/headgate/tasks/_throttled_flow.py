@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from headgate._checks import seconds_of
 from headgate.limits._concurrency_limit import ConcurrencyLimit
 from headgate.limits._retry import add_note
 from headgate.tasks._call_flow import CallFlow, failing, is_fatal
@@ -51,7 +52,7 @@ class ThrottledFlow(CallFlow):
         self._retries = RetryQueue()
         self._is_timed = self._yields or options["timeout"] is not None
         self._attempt_timeout = (
-            None if options["timeout"] is None else AttemptTimeout(options["timeout"], self._running)
+            None if options["timeout"] is None else AttemptTimeout(seconds_of(options["timeout"]), self._running)
         )
         self._next_index = 0  # ordered: the results before this one have been delivered
         self._ahead: dict[int, Any] = {}  # ordered: results that are finished before an earlier one

@@ -179,9 +179,9 @@ class AttemptTimeout:
 
     __slots__ = ("_running", "_timeout_s", "_timer")
 
-    def __init__(self, timeout: float, running: dict[asyncio.Future[Any], Entry]) -> None:
+    def __init__(self, timeout_s: float, running: dict[asyncio.Future[Any], Entry]) -> None:
         """Creates the timeout for attempts in `running`, which are in the order of their starts."""
-        self._timeout_s = timeout
+        self._timeout_s = timeout_s
         self._running = running
         self._timer: asyncio.TimerHandle | None = None
 

@@ -3,16 +3,19 @@
 import json as json_
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, TypedDict
 
-from headgate._checks import kind_of
+from headgate._checks import check, duration, kind_of, seconds_of
 from headgate._nearest import nearest
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 
 NOTHING: Final = object()
 """Marks a JSON body that was not given, because `None` is a JSON body."""
+
+_DELAY: Final = duration(lambda seconds: seconds >= 0, "0 or more seconds")
 
 ResponseHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 Error: TypeAlias = str | RequestError | type[RequestError]
@@ -27,7 +30,7 @@ class ResponseKeywords(TypedDict, total=False):
     html: str | None
     content: bytes | None
     headers: ResponseHeaders
-    delay: float
+    delay: float | timedelta
     cut_after: int | None
 
 
@@ -55,7 +58,7 @@ class MockResponse:
         html: str | None = None,
         content: bytes | None = None,
         headers: ResponseHeaders = (),
-        delay: float = 0.0,
+        delay: float | timedelta = 0.0,
         cut_after: int | None = None,
     ) -> None:
         """Creates a response.
@@ -67,7 +70,7 @@ class MockResponse:
             html: The body, as HTML in UTF-8.
             content: The body, as bytes.
             headers: Headers; a content-type here replaces that of the body.
-            delay: Seconds to wait before the response is sent: timeouts are real.
+            delay: Seconds, or a `timedelta`, to wait before the response is sent: timeouts are real.
             cut_after: Close the connection after this many bytes of the body.
 
         Raises:
@@ -90,9 +93,8 @@ class MockResponse:
         for name, value in pairs:
             _check_header(name, value)
         self.headers: Headers = Headers(pairs)
-        if delay < 0:
-            raise ValueError(f"delay must be 0 or more seconds, not {delay}")
-        self.delay = delay
+        check("delay", delay, _DELAY)
+        self.delay: float = seconds_of(delay)
         self.cut_after = cut_after
 
     def __repr__(self) -> str:

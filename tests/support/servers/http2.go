@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-func answer(response http.ResponseWriter, request *http.Request) {
+func respond(response http.ResponseWriter, request *http.Request) {
 	path, value, _ := strings.Cut(strings.TrimPrefix(request.URL.Path, "/"), "/")
 	switch path {
 	case "bytes", "large":
@@ -36,7 +36,7 @@ func answer(response http.ResponseWriter, request *http.Request) {
 		response.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	case "close":
-		// The last answer on this connection.
+		// The last response on this connection.
 		response.Header().Set("Connection", "close")
 		io.WriteString(response, "Hello, World!")
 	case "hints":
@@ -48,7 +48,7 @@ func answer(response http.ResponseWriter, request *http.Request) {
 		response.Header().Set("X-Proto", request.Proto)
 		response.Write(body)
 	case "unread":
-		// Answered without having read the request's body.
+		// Responds without reading the request's body.
 		response.WriteHeader(http.StatusRequestEntityTooLarge)
 		io.WriteString(response, "Hello, World!")
 	default:
@@ -76,7 +76,7 @@ func main() {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	server := &http.Server{Handler: http.HandlerFunc(answer), Protocols: protocols}
+	server := &http.Server{Handler: http.HandlerFunc(respond), Protocols: protocols}
 	server.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 10}
 	secure, plain := listen(), listen()
 	port := func(listener net.Listener) int { return listener.Addr().(*net.TCPAddr).Port }

@@ -63,7 +63,7 @@ function onStream(stream, headers) {
 
 const options = { cert: readFileSync(certificate), key: readFileSync(key), allowHTTP1: true };
 const secure = http2.createSecureServer(options, (request, response) => {
-  // Streams of HTTP/2 are answered above.
+  // `onStream` responds over HTTP/2.
   if (request.httpVersionMajor === 1) response.end("Hello, World!");
 });
 const plain = http2.createServer();

@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::storage::{Disk, OpenStorage, Storage, if_found};
 use headgate_core::files::{Directory, SHARED};
@@ -55,7 +55,7 @@ impl JobDirectory {
         if find_usable(root, fresh)?.is_none() {
             create_with_parents(root, storage).map_err(|error| {
                 let shown = root.display();
-                JobError::output(format!("can't create the directory {shown}: {}", cause(&error)))
+                JobError::of_file("can't create the directory", shown, &error)
             })?;
         }
         let directory = Directory::open(root).map_err(|error| unusable(root, &error))?;
@@ -270,7 +270,7 @@ pub(super) fn open_if_exists(root: &Path) -> Result<Option<Arc<dyn Storage>>, Jo
 pub(super) fn stored_manifest(storage: &dyn Storage) -> Result<Option<Manifest>, JobError> {
     let path = storage.path().join(OWN_DIRECTORY).join("job.json");
     let bytes = if_found(record::read(storage, &path)).map_err(|error| cannot_read(&path, &error))?;
-    bytes.map(|bytes| record::decode(&bytes)).transpose().map_err(|problem| of_file(&path, problem))
+    bytes.map(|bytes| record::decode(&bytes)).transpose().map_err(|problem| problem.in_file(path.display()))
 }
 
 /// Returns the output directory with its control directory open, if there is one: what is checked here is what is used later.
@@ -338,7 +338,7 @@ fn refuse_foreign(storage: &dyn Storage, fresh: bool) -> Result<(), JobError> {
         // Only files of ours may be removed.
         return match record::version(&bytes) {
             Ok(_) => Ok(()),
-            Err(problem) => Err(of_file(&own.join("job.json"), problem)),
+            Err(problem) => Err(problem.in_file(own.join("job.json").display())),
         };
     }
     let parts = part_files(storage)?;
@@ -404,20 +404,15 @@ fn create_with_parents(path: &Path, storage: &dyn OpenStorage) -> io::Result<()>
     Ok(())
 }
 
-fn of_file(path: &Path, problem: Message) -> JobError {
-    let shown = path.display();
-    JobError::output(message!("{shown} ", problem))
-}
-
 fn not_a_directory(path: &Path) -> JobError {
     let shown = path.display();
     JobError::output(message!("{shown} is not a directory: choose another ", OptionName::Output))
 }
 
 fn cannot_read(path: &Path, error: &io::Error) -> JobError {
-    JobError::output(format!("can't read {}: {}", path.display(), cause(error)))
+    JobError::of_file("can't read", path.display(), error)
 }
 
 fn unusable(root: &Path, error: &io::Error) -> JobError {
-    JobError::output(format!("can't write to {}: {}", root.display(), cause(error)))
+    JobError::of_file("can't write to", root.display(), error)
 }

@@ -13,7 +13,7 @@ use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::{Directory, SHARED};
 use headgate_core::message;
@@ -50,13 +50,12 @@ pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
     let until = Instant::now() + ACQUIRE_TIMEOUT;
     loop {
         let file = try_acquire(directory, &path).map_err(|error| {
+            let refused = JobError::of_file("can't lock", path.display(), &error);
+            let has_no_locks = error.kind() == io::ErrorKind::Unsupported
+                || error.raw_os_error() == Some(Errno::ENOLCK as i32);
             // Without a lock, each of two writers could mistake the other's files for those of a crashed run.
-            let (shown, cause) = (path.display(), cause(&error));
-            JobError::output(message!(
-                "can't lock {shown}: {cause}; where a file system has no locks, choose an ",
-                OptionName::Output,
-                " on another"
-            ))
+            let advice = message!("; this file system has no locks: choose an ", OptionName::Output, " on another");
+            if has_no_locks { JobError::output(message!(refused.message, advice)) } else { refused }
         })?;
         if let Some(file) = file {
             return Ok(Lock { file, pid: process::id() });

@@ -162,7 +162,7 @@ impl CommitLog {
                 "{} already exists: another process is writing to this job, so this one stops",
                 placed.display()
             )),
-            _ => JobError::output(format!("can't write {}: {}", placed.display(), cause(&error))),
+            _ => JobError::of_file("can't write", placed.display(), &error),
         })
     }
 
@@ -185,7 +185,7 @@ impl CommitLog {
             let path = self.path_of(number);
             self.storage
                 .remove_if_exists(&path)
-                .map_err(|error| JobError::output(format!("can't remove {}: {}", path.display(), cause(&error))))?;
+                .map_err(|error| JobError::of_file("can't remove", path.display(), &error))?;
         }
         Ok(())
     }
@@ -195,7 +195,8 @@ impl CommitLog {
             io::ErrorKind::NotFound => self.damaged(number, message!("is missing; ", recovery_advice())),
             _ => self.damaged(number, format!("can't be read: {}", cause(&error))),
         })?;
-        let commit: Commit = record::decode(&bytes).map_err(|problem| self.damaged(number, problem))?;
+        let commit: Commit =
+            record::decode(&bytes).map_err(|problem| problem.in_file(self.path_of(number).display()))?;
         if commit.number == number {
             Ok(commit)
         } else {
@@ -209,8 +210,7 @@ impl CommitLog {
     }
 
     fn numbers(&self) -> Result<Vec<u64>, JobError> {
-        let unreadable =
-            |error: io::Error| JobError::output(format!("can't read {}: {}", self.path.display(), cause(&error)));
+        let unreadable = |error: io::Error| JobError::of_file("can't read", self.path.display(), &error);
         let mut numbers = Vec::new();
         for name in self.storage.names(&self.path).map_err(unreadable)? {
             let name = name.map_err(unreadable)?;
@@ -226,7 +226,6 @@ impl CommitLog {
 
     fn damaged(&self, number: u64, problem: impl Into<Message>) -> JobError {
         let path = self.path_of(number);
-        let shown = path.display();
-        JobError::output(message!("{shown} ", problem))
+        JobError::storage(problem).in_file(path.display())
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use crc32fast::Hasher;
+use headgate_core::error::JobError;
 use headgate_core::files::storage::Storage;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
@@ -48,18 +49,18 @@ fn checksum(version: u32, record: &RawValue) -> u32 {
 }
 
 /// # Errors
-/// The problem and what the user can do, as the end of a sentence that begins with the name of the file.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Message> {
+/// `Storage` or `Output`, with the problem and what the user can do; [`JobError::in_file`] completes the sentence.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JobError> {
     if version(bytes)? < FORMAT_VERSION {
-        return Err(message!(
+        return Err(JobError::output(message!(
             "was written by an older headgate, whose jobs can't be resumed: start over with ",
             OptionName::IfExists.set("overwrite")
-        ));
+        )));
     }
-    let damaged = |error: serde_json::Error| message!("is damaged ({error}); ", recovery_advice());
+    let damaged = |error: serde_json::Error| JobError::storage(message!("is damaged ({error}); ", recovery_advice()));
     let envelope: Envelope = serde_json::from_slice(bytes).map_err(damaged)?;
     if checksum(envelope.format_version, &envelope.record) != envelope.crc32 {
-        return Err(message!("is damaged (its checksum is wrong); ", recovery_advice()));
+        return Err(JobError::storage(message!("is damaged (its checksum is wrong); ", recovery_advice())));
     }
     serde_json::from_str(envelope.record.get()).map_err(damaged)
 }
@@ -73,20 +74,21 @@ fn foreign_file_advice() -> Message {
 ///
 /// # Errors
 /// As [`decode`].
-pub(super) fn version(bytes: &[u8]) -> Result<u32, Message> {
-    let Versioned { format_version } = serde_json::from_slice(bytes)
-        .map_err(|error| message!("is damaged, or was not written by headgate ({error}): ", foreign_file_advice()))?;
+pub(super) fn version(bytes: &[u8]) -> Result<u32, JobError> {
+    let Versioned { format_version } = serde_json::from_slice(bytes).map_err(|error| {
+        JobError::storage(message!("is damaged, or was not written by headgate ({error}): ", foreign_file_advice()))
+    })?;
     if format_version != FORMAT_VERSION
         && let Ok(envelope) = serde_json::from_slice::<Envelope>(bytes)
         && checksum(FORMAT_VERSION, &envelope.record) == envelope.crc32
     {
-        return Err(message!("is damaged (its version is wrong); ", recovery_advice()));
+        return Err(JobError::storage(message!("is damaged (its version is wrong); ", recovery_advice())));
     }
     if format_version > FORMAT_VERSION {
-        return Err(message!(
+        return Err(JobError::output(message!(
             "was written by a newer headgate: use that version, or choose another ",
             OptionName::Output
-        ));
+        )));
     }
     Ok(format_version)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::message;
@@ -130,7 +130,7 @@ impl Results {
         if let Some(name) = existing.into_keys().next() {
             let (path, log) = (storage.path().join(name), log.path().display());
             let shown = path.display();
-            return Err(JobError::output(if newest.number == 0 {
+            return Err(JobError::storage(if newest.number == 0 {
                 message!("{shown} is there, but {log} has no commits; ", recovery_advice())
             } else {
                 message!("{shown} is there, but no commit of this job names it: move it out of the directory")
@@ -187,7 +187,7 @@ fn locate(
         return file(place, true);
     }
     let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
-    Err(JobError::output(match found {
+    Err(JobError::storage(match found {
         None => message!("{shown} is missing, and with it {rows} rows; ", recovery_advice()),
         Some(found) => {
             message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", recovery_advice())
@@ -219,7 +219,7 @@ fn rebuild_list(
     let list = records.and_then(|records| PartList::new(records).ok());
     list.filter(|list| list.is_that_of(newest)).ok_or_else(|| {
         let counted = newest.totals.parts;
-        JobError::output(message!(
+        JobError::storage(message!(
             gap.error.message.clone(),
             "; the result files can't replace it, because they don't match the newest commit ({found} are there, it counts {counted})"
         ))
@@ -245,5 +245,5 @@ pub(super) fn part_files(storage: &dyn Storage) -> Result<BTreeMap<String, u64>,
         }
         Ok(files)
     };
-    looked().map_err(|error| JobError::output(format!("can't read {}: {}", root.display(), cause(&error))))
+    looked().map_err(|error| JobError::of_file("can't read", root.display(), &error))
 }

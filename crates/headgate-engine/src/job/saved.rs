@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::file_name::{OWN_DIRECTORY, is_of_jobs, is_of_results};
 use headgate_core::files::storage::Storage;
 use headgate_core::files::{RefusedPath, SHARED};
@@ -70,18 +70,14 @@ pub(super) fn place_saved(storage: &Arc<dyn Storage>, commit: &Commit, format: S
             let moved = moved.or_else(|error| if is_removed(&error) { Ok(()) } else { Err(error) });
             moved.map_err(|error| {
                 let kind = error.kind();
-                failed = Some(JobError::output(format!(
-                    "can't move a saved file to {}: {}",
-                    root.join(path).display(),
-                    cause(&error)
-                )));
+                failed = Some(JobError::of_file("can't move a saved file to", root.join(path).display(), &error));
                 kind.into()
             })
         });
         if let Some(error) = failed {
             return Err(error);
         }
-        read.map_err(|error| JobError::output(format!("can't read {}: {}", part.display(), cause(&error))))?;
+        read.map_err(|error| JobError::of_file("can't read", part.display(), &error))?;
     }
     Ok(())
 }

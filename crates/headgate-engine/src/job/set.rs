@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 
 use super::control::{Control, ControlError, ControlFiles, SettingsChange};
 use super::lock::{self, Holder};
@@ -44,7 +44,7 @@ pub fn send(path: &Path, change: &SettingsChange, timeout: Duration) -> Result<C
     if let Err(ControlError::Newer(message)) = files.read() {
         return Err(JobError::output(message));
     }
-    let unusable = |error: io::Error| JobError::output(format!("can't write to {shown}: {}", cause(&error)));
+    let unusable = |error: io::Error| JobError::of_file("can't write to", &shown, &error);
     let mut before = Control::default();
     let apply = |control: &mut Control| {
         before = control.clone();

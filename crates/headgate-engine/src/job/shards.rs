@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, StringArray};
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::files::SHARED;
 use headgate_core::files::storage::Storage;
 use headgate_http::save::paths::{SavePaths, row_key};
@@ -106,8 +106,7 @@ impl Shards {
             self.close()?;
         }
         let claimed = self.places.claimed(member);
-        let cannot_read =
-            |error: io::Error| JobError::output(format!("can't read {}: {}", claimed.display(), cause(&error)));
+        let cannot_read = |error: io::Error| JobError::of_file("can't read", claimed.display(), &error);
         let body = self.places.storage().append(&claimed).map_err(cannot_read)?;
         let bytes = body.metadata().map_err(cannot_read)?.len();
         let shard = self.open()?;
@@ -197,5 +196,5 @@ fn internal(error: impl std::fmt::Display) -> JobError {
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> JobError {
-    JobError::output(format!("can't write {}: {}", path.display(), cause(error)))
+    JobError::of_file("can't write", path.display(), error)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::{BooleanArray, RecordBatch};
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 use headgate_core::options::{SaveFormat, SinkOptions};
 use headgate_core::origin::Origin;
 use headgate_table::parts::checksum::FinishedPart;
@@ -408,7 +408,7 @@ impl JobWriter {
 }
 
 fn cannot_write(directory: &JobDirectory, name: &str, error: &io::Error) -> JobError {
-    JobError::output(format!("can't write {}: {}", directory.path_of(name).display(), cause(error)))
+    JobError::of_file("can't write", directory.path_of(name).display(), error)
 }
 
 impl Series {

@@ -149,7 +149,7 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
             .storage()
             .filter(|_| options.source.save_to.is_some())
             .map(|storage| save_places(storage, options.source.save_format)),
-        key_salt: output.key_salt()?,
+        key_salt: options.run.retrying.idempotency_key.then(|| output.key_salt()).transpose()?,
         own_engine,
         notes: notes.into_iter().flatten().chain(output.notes()).chain(set_notes).collect(),
     };

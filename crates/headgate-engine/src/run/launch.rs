@@ -80,7 +80,7 @@ pub(super) struct Launch {
     /// The directory for bodies, if they are saved.
     pub(super) save_places: Option<SavePaths>,
     /// The salt for the rows' keys, if rows have keys.
-    pub(super) key_salt: KeySalt,
+    pub(super) key_salt: Option<KeySalt>,
     /// Whether the engine belongs to this run alone, and ends with it.
     pub(super) own_engine: bool,
     pub(super) notes: Vec<Message>,
@@ -123,7 +123,7 @@ impl Launch {
 
     fn defaults(&self) -> Result<Defaults, JobError> {
         let defaults = Defaults::new(&self.request)?;
-        Ok(if self.run.retrying.idempotency_key { defaults.with_keys(self.key_salt) } else { defaults })
+        Ok(if let Some(salt) = self.key_salt { defaults.with_keys(salt) } else { defaults })
     }
 
     /// Starts the threads. `begin` starts the output; it runs after all other steps that can fail because of a user's mistake.

@@ -32,7 +32,7 @@ impl StoredSettings {
     /// # Errors
     /// `Output`: a newer headgate has written the settings, or the directory can't be written to.
     pub(super) fn read(files: ControlFiles, run: &RunOptions, fresh: bool) -> Result<Self, JobError> {
-        let unusable = |error| JobError::output(format!("the stored settings can't be changed: {}", cause(&error)));
+        let unusable = |error| JobError::storage(format!("the stored settings can't be changed: {}", cause(&error)));
         if fresh {
             files.remove().map_err(unusable)?;
         }
@@ -143,7 +143,7 @@ impl LiveRun {
             Err(error) => {
                 // The sink thread may have applied the file without this change.
                 self.apply_change(change)?;
-                return Err(JobError::output(format!("the settings hold for this run only: {}", cause(&error))));
+                return Err(JobError::storage(format!("the settings hold for this run only: {}", cause(&error))));
             }
         };
         let mut state = self.lock();

@@ -93,6 +93,7 @@ impl Endpoints {
         check_requests(&request, &run)?;
         let capacity = engine.reserve(run.concurrency, &request, false)?;
         let named = Live::new(&run);
+        let key_salt = run.retrying.idempotency_key.then(KeySalt::random).transpose()?;
         let Self { size, columns, rows, window, sink } = self;
         let launch = Launch {
             size,
@@ -109,7 +110,7 @@ impl Endpoints {
             named,
             stored_settings: StoredSettings::default(),
             save_places: None,
-            key_salt: KeySalt::random()?,
+            key_salt,
             own_engine: false,
             notes: Vec::new(),
         };

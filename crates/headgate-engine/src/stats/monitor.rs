@@ -167,7 +167,8 @@ impl Monitor {
             latency_us: Latency::from(&figures.latency_us),
             received_bytes: figures.received_bytes,
             peak_rss_bytes: end.usage.peak_rss_bytes,
-            cpu_s: end.usage.cpu_s - self.before.usage.cpu_s,
+            // A job with nothing to do ends before its monitor starts.
+            cpu_s: (end.usage.cpu_s - self.before.usage.cpu_s).max(0.0),
             bottleneck: bottleneck_of(&self.stretch(&self.start(), &sample, &figures)),
             retries: figures.retries.causes.clone(),
             not_retried: figures.retries.not_retried,

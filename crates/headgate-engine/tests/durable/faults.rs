@@ -32,7 +32,7 @@ fn every_fault(format: Format) {
             return true;
         };
         let error = run.result.as_ref().expect_err("a fault that matters");
-        assert_eq!(JobErrorKind::Output, error.kind, "{error}");
+        assert_eq!(JobErrorKind::Storage, error.kind, "{error}");
         let is_sync = matches!(failed, Step::SyncFile(..) | Step::SyncDirectory(_) | Step::SyncFileSystem(_));
         let cause = if is_sync { "input/output error" } else { "no space left on device" };
         assert!(error.to_string().ends_with(cause), "{failed:?}: {error}");

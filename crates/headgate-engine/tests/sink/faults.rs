@@ -38,7 +38,7 @@ fn a_full_disk_is_named_and_published_parts_stay() {
 
         let error = sink.write(batch([succeeded(1, b""), failed(2)])).unwrap_err();
 
-        assert_eq!(JobErrorKind::Output, error.kind);
+        assert_eq!(JobErrorKind::Storage, error.kind);
         let path = out.path().join(second);
         assert_eq!(format!("can't write {}: no space left on device", path.display()), error.to_string());
         let published = ["_headgate".to_owned(), format!("part-00000001.{extension}")];

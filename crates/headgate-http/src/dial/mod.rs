@@ -1,5 +1,6 @@
 //! Makes connections to origins: DNS, proxies, TCP, TLS.
 
+mod authorities;
 pub mod connect;
 pub mod dns;
 pub(crate) mod forward;

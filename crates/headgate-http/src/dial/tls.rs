@@ -4,25 +4,22 @@
 use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use headgate_core::error::JobError;
 use headgate_core::message::OptionName;
 use headgate_core::options::{RequestOptions, TlsMin};
-use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::ClientConfig;
+use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::version::{TLS12, TLS13};
-use rustls::{ClientConfig, RootCertStore};
 
+use super::authorities::KnownAuthorities;
 use super::identity::{ClientIdentity, certificates, file_error};
 use super::verifier::Verifier;
 
 /// The bound of sessions kept for resumption, over all hosts.
 const MAX_SESSIONS: usize = 4096;
-
-/// Verifies certificates with the authorities of the system and of Mozilla, which are read on first use.
-pub(super) type KnownAuthorities = OnceLock<Arc<WebPkiServerVerifier>>;
 
 /// Everything that determines a TLS configuration, with the current contents of the files.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,7 +97,7 @@ impl TlsOptions {
         };
         let builder = ClientConfig::builder_with_provider(provider.clone()).with_protocol_versions(versions);
         let builder = builder.map_err(|error| failed(&error))?.dangerous();
-        let builder = builder.with_custom_certificate_verifier(self.trust.verifier(provider, known)?);
+        let builder = builder.with_custom_certificate_verifier(Arc::new(self.trust.verifier(&provider, known)?));
         let mut config = match &self.identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
@@ -126,25 +123,14 @@ impl Trust {
         })
     }
 
-    fn verifier(
-        &self,
-        provider: Arc<CryptoProvider>,
-        known: &KnownAuthorities,
-    ) -> Result<Arc<dyn ServerCertVerifier>, JobError> {
+    fn verifier(&self, provider: &CryptoProvider, known: &KnownAuthorities) -> Result<Verifier, JobError> {
         Ok(match self {
-            Self::Any => Arc::new(Verifier::of_any(&provider)),
+            Self::Any => Verifier::of_any(provider),
+            Self::Known => Verifier::of_known(known.clone(), provider),
             Self::Only(path, pem) => {
                 let verifier =
-                    certificates(pem).and_then(|certificates| Verifier::of_certificates(certificates, &provider));
-                Arc::new(verifier.map_err(|error| file_error(OptionName::Cacert, path, &error))?)
-            }
-            Self::Known => {
-                if let Some(verifier) = known.get() {
-                    return Ok(verifier.clone());
-                }
-                let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(known_roots()), provider).build();
-                let verifier = verifier.map_err(|error| failed(&error))?;
-                known.get_or_init(|| verifier).clone()
+                    certificates(pem).and_then(|certificates| Verifier::of_certificates(certificates, provider));
+                verifier.map_err(|error| file_error(OptionName::Cacert, path, &error))?
             }
         })
     }
@@ -152,13 +138,4 @@ impl Trust {
 
 fn failed(error: &dyn Display) -> JobError {
     JobError::usage(format!("TLS can't be set up: {error}"))
-}
-
-/// Returns the system's certificates together with the bundled ones of Mozilla. So a container without certificates works,
-/// and so does a company's own authority that is installed in the system.
-fn known_roots() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots
 }

@@ -24,12 +24,13 @@ use headgate_core::target::origin_set;
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 
+use crate::dial::authorities::KnownAuthorities;
 use crate::dial::dns::message::AddressFamily;
 use crate::dial::local::LocalAddresses;
 use crate::dial::overrides::{Overrides, host_name};
 use crate::dial::policy::Policy;
 use crate::dial::proxy::{Proxies, Proxy, ProxySource};
-use crate::dial::tls::{KnownAuthorities, TlsOptions};
+use crate::dial::tls::TlsOptions;
 
 /// The bound of configurations kept; the oldest is evicted first.
 const MAX_CONFIGS: usize = 16;

@@ -12,26 +12,33 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
+use super::authorities::KnownAuthorities;
 use super::tls_errors::is_authority;
 
-/// Trusts any certificate (`insecure`), or the certificates of `cacert` and those signed by the authorities among them. The
-/// signatures of the handshake are verified in any case.
+/// Verifies the certificates of servers, and the signatures of handshakes.
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// `None` if any certificate is accepted.
-    trusted: Option<TrustedCertificates>,
+    trusted: Trusted,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 #[derive(Debug)]
-struct TrustedCertificates {
-    certificates: Vec<CertificateDer<'static>>,
-    authorities: RootCertStore,
+enum Trusted {
+    /// Any certificate (`insecure`).
+    Any,
+    /// Certificates that are signed by the authorities of the system or of Mozilla.
+    Known(KnownAuthorities),
+    /// The certificates of `cacert`, and those that are signed by the authorities among them.
+    Only { certificates: Vec<CertificateDer<'static>>, authorities: RootCertStore },
 }
 
 impl Verifier {
     pub(super) fn of_any(provider: &CryptoProvider) -> Self {
-        Self { trusted: None, algorithms: provider.signature_verification_algorithms }
+        Self { trusted: Trusted::Any, algorithms: provider.signature_verification_algorithms }
+    }
+
+    pub(super) fn of_known(known: KnownAuthorities, provider: &CryptoProvider) -> Self {
+        Self { trusted: Trusted::Known(known), algorithms: provider.signature_verification_algorithms }
     }
 
     /// # Errors
@@ -49,7 +56,7 @@ impl Verifier {
                 authorities.roots.extend(all.roots.pop());
             }
         }
-        Ok(Self { trusted: Some(TrustedCertificates { certificates, authorities }), algorithms })
+        Ok(Self { trusted: Trusted::Only { certificates, authorities }, algorithms })
     }
 }
 
@@ -62,12 +69,15 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
+        let (certificates, authorities): (&[_], _) = match &self.trusted {
+            Trusted::Any => return Ok(ServerCertVerified::assertion()),
+            Trusted::Known(known) => (&[], known.get()),
+            Trusted::Only { certificates, authorities } => (certificates, authorities),
+        };
         let certificate = ParsedCertificate::try_from(end_entity)?;
-        match verify_chain(&trusted.authorities, &certificate, intermediates, now, self.algorithms) {
+        match verify_chain(authorities, &certificate, intermediates, now, self.algorithms) {
             // The verifier has checked the time before the chain.
-            Err(Error::InvalidCertificate(error))
-                if is_chain_error(&error) && trusted.certificates.contains(end_entity) => {}
+            Err(Error::InvalidCertificate(error)) if is_chain_error(&error) && certificates.contains(end_entity) => {}
             verified => verified?,
         }
         verify_server_name(&certificate, server_name)?;

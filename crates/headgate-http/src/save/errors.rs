@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use headgate_core::error::{Failure, JobError, cause};
+use headgate_core::error::{Failure, JobError};
 
 #[derive(Debug)]
 pub(super) enum SaveError {
@@ -20,9 +20,9 @@ impl From<JobError> for SaveError {
 }
 
 pub(super) fn cannot_write(path: &Path, error: &io::Error) -> SaveError {
-    JobError::output(format!("can't write {}: {}", path.display(), cause(error))).into()
+    JobError::of_file("can't write", path.display(), error).into()
 }
 
 pub(super) fn cannot_read(path: &Path, error: &io::Error) -> SaveError {
-    JobError::output(format!("can't read {}: {}", path.display(), cause(error))).into()
+    JobError::of_file("can't read", path.display(), error).into()
 }

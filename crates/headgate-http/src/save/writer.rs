@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use headgate_core::error::{ErrorKind, Failure, JobError, cause};
+use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::file_name::hex;
 use headgate_core::reason::Reason;
 use headgate_core::saved::{Checksum, SaveAs};
@@ -152,7 +152,7 @@ impl HashedFile {
             Ok(file) => {
                 Ok(Self { paths: paths.clone(), path, file: Some(file), sum: Context::new(&SHA256), is_moved: false })
             }
-            Err(error) => Err(JobError::output(format!("can't write {}: {}", path.display(), cause(&error)))),
+            Err(error) => Err(JobError::of_file("can't write", path.display(), &error)),
         }
     }
 
@@ -193,7 +193,7 @@ impl HashedFile {
     }
 
     fn cannot_write(&self, error: &io::Error) -> JobError {
-        JobError::output(format!("can't write {}: {}", self.path.display(), cause(error)))
+        JobError::of_file("can't write", self.path.display(), error)
     }
 }
 

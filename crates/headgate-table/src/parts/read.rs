@@ -235,7 +235,7 @@ impl Iterator for PartRows {
 }
 
 fn open(path: &Path) -> Result<File, JobError> {
-    open_regular(path).map_err(|error| JobError::output(format!("can't read {}: {}", path.display(), cause(&error))))
+    open_regular(path).map_err(|error| JobError::of_file("can't read", path.display(), &error))
 }
 
 /// Returns the file, at its start, if its content is what was committed.
@@ -245,7 +245,7 @@ fn open(path: &Path) -> Result<File, JobError> {
 pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<File, JobError> {
     open_verified(storage, path, crc32).map_err(|error| {
         let cause = cause(&error);
-        JobError::output(match error.kind() {
+        JobError::storage(match error.kind() {
             io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),
             _ => cause.into(),
         })
@@ -268,5 +268,5 @@ fn damaged(path: &Path, problem: &str) -> JobError {
         .collect();
     let more = if problem.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     let path = path.display();
-    JobError::output(message!("{path}: damaged: {shown}{more}; ", recovery_advice()))
+    JobError::storage(message!("{path}: damaged: {shown}{more}; ", recovery_advice()))
 }

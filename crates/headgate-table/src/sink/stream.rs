@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use headgate_core::error::{JobError, cause};
+use headgate_core::error::JobError;
 
 use super::{Ending, Sink};
 use crate::columns::builder::OutcomeBatch;
@@ -25,8 +25,7 @@ impl StreamSink<File> {
     pub(super) fn standard_output(encoder: Arc<LineEncoder>) -> Result<Self, JobError> {
         // `io::stdout` would search buffered data for line ends, and would not report that the output is closed.
         let descriptor = io::stdout().as_fd().try_clone_to_owned();
-        let descriptor = descriptor
-            .map_err(|error| JobError::output(format!("can't write to standard output: {}", cause(&error))))?;
+        let descriptor = descriptor.map_err(|error| JobError::of_file("can't write to", "standard output", &error))?;
         Ok(Self::new(File::from(descriptor), encoder, "standard output"))
     }
 }
@@ -40,7 +39,7 @@ impl<W: Write + Send> StreamSink<W> {
         match result {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-            Err(error) => Err(JobError::output(format!("can't write to {}: {}", self.name, cause(&error)))),
+            Err(error) => Err(JobError::of_file("can't write to", self.name, &error)),
         }
     }
 }
@@ -124,6 +123,6 @@ mod tests {
     fn any_other_fault_is_named() {
         let mut sink = sink(File::options().write(true).open("/dev/full").expect("Linux"));
         let error = sink.write(batch()).expect_err("it is full");
-        assert_eq!(JobError::output("can't write to standard output: no space left on device"), error);
+        assert_eq!(JobError::storage("can't write to standard output: no space left on device"), error);
     }
 }

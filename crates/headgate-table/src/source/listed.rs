@@ -12,6 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use glob::{MatchOptions, Pattern};
 use headgate_core::error::JobError;
 use headgate_core::grouped::grouped;
+use headgate_core::message;
+use headgate_core::message::Message;
 use headgate_core::options::SourceOptions;
 use walkdir::{DirEntry, WalkDir};
 
@@ -34,6 +36,15 @@ pub(super) struct Listed {
     arguments: Vec<Argument>,
     /// The index of a file's argument, and its path below the argument's directory.
     files: Vec<(u32, Box<str>)>,
+    skipped: Skipped,
+}
+
+/// The files of directories that are in no form that is read.
+#[derive(Debug, Default)]
+struct Skipped {
+    count: u64,
+    /// The first of them by its path.
+    first: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -88,7 +99,7 @@ impl Listed {
     /// `Usage`: a URL or stream can't be combined with others. `Input`: a file does not exist, or a directory can't be
     /// read.
     pub(super) fn of(options: &SourceOptions) -> Result<Self, JobError> {
-        let mut listed = Self { arguments: Vec::new(), files: Vec::new() };
+        let mut listed = Self { arguments: Vec::new(), files: Vec::new(), skipped: Skipped::default() };
         for input in options.inputs() {
             listed.add(input)?;
         }
@@ -97,6 +108,18 @@ impl Listed {
 
     pub(super) fn len(&self) -> usize {
         self.files.len()
+    }
+
+    /// Returns a note on files of directories that are not read.
+    pub(super) fn note(&self) -> Option<Message> {
+        let first = self.skipped.first.as_ref()?.display();
+        Some(match self.skipped.count {
+            1 => message!("{first} was not read: headgate reads {KNOWN}"),
+            count => {
+                let others = grouped(count - 1);
+                message!("{first} and {others} more files of other formats were not read: headgate reads {KNOWN}")
+            }
+        })
     }
 
     pub(super) fn path(&self, at: usize) -> String {
@@ -122,13 +145,14 @@ impl Listed {
         let path = Path::new(input);
         let (directory, found) = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
-                let found = Search::new(path, path).all()?;
-                if found.is_empty() {
+                let search = Search::new(path, path).all()?;
+                self.skipped.add(search.skipped);
+                if search.found.is_empty() {
                     return Err(JobError::input(format!(
                         "{input}: there is no file in this directory that can be read: headgate reads {KNOWN}"
                     )));
                 }
-                (path, found)
+                (path, search.found)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && is_pattern(input) => {
                 let found = self.matching(input)?;
@@ -156,9 +180,10 @@ impl Listed {
         if !from.is_dir() {
             return Ok(false);
         }
-        let found = Search::new(from, from).matching(&patterns)?;
-        let any = !found.is_empty();
-        self.push(&directory, found)?;
+        let search = Search::new(from, from).matching(&patterns)?;
+        self.skipped.add(search.skipped);
+        let any = !search.found.is_empty();
+        self.push(&directory, search.found)?;
         Ok(any)
     }
 
@@ -178,6 +203,13 @@ impl Listed {
         }
         self.arguments.push(Argument { directory: directory.to_owned(), above: Partition::above(directory) });
         Ok(())
+    }
+}
+
+impl Skipped {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.first = self.first.take().into_iter().chain(other.first).min();
     }
 }
 
@@ -230,11 +262,12 @@ struct Search<'a> {
     /// Found paths are relative to this.
     below: &'a Path,
     found: Vec<PathBuf>,
+    skipped: Skipped,
 }
 
 impl<'a> Search<'a> {
     fn new(directory: &'a Path, below: &'a Path) -> Self {
-        Self { directory, below, found: Vec::new() }
+        Self { directory, below, found: Vec::new(), skipped: Skipped::default() }
     }
 
     fn walk(&self) -> walkdir::IntoIter {
@@ -242,8 +275,8 @@ impl<'a> Search<'a> {
         WalkDir::new(self.directory).min_depth(1).follow_links(true).into_iter()
     }
 
-    /// Returns all files of a known form.
-    fn all(mut self) -> Result<Vec<PathBuf>, JobError> {
+    /// Finds all files of a known form.
+    fn all(mut self) -> Result<Self, JobError> {
         let mut entries = self.walk();
         while let Some(entry) = entries.next() {
             let Some(entry) = entry_of(entry)? else { continue };
@@ -254,13 +287,15 @@ impl<'a> Search<'a> {
                 }
             } else if !is_directory && Form::of_name(&name_of(&entry)).is_some() {
                 self.add(entry.path())?;
+            } else if !is_directory {
+                self.skipped.add(Skipped { count: 1, first: Some(entry.into_path()) });
             }
         }
-        Ok(self.found)
+        Ok(self)
     }
 
-    /// Returns the files that match, and all files of a directory that matches.
-    fn matching(mut self, patterns: &Patterns) -> Result<Vec<PathBuf>, JobError> {
+    /// Finds the files that match, and all files of a directory that matches.
+    fn matching(mut self, patterns: &Patterns) -> Result<Self, JobError> {
         let mut entries = self.walk();
         while let Some(entry) = entries.next() {
             let Some(entry) = entry_of(entry)? else { continue };
@@ -271,7 +306,8 @@ impl<'a> Search<'a> {
             let matches = !is_left_out && patterns.whole.matches_with(&path, MATCHING);
             if matches && is_directory {
                 let inside = Search::new(entry.path(), self.below).all()?;
-                self.found.extend(inside);
+                self.found.extend(inside.found);
+                self.skipped.add(inside.skipped);
             } else if matches {
                 self.add(entry.path())?;
             }
@@ -279,7 +315,7 @@ impl<'a> Search<'a> {
                 entries.skip_current_dir();
             }
         }
-        Ok(self.found)
+        Ok(self)
     }
 
     fn add(&mut self, path: &Path) -> Result<(), JobError> {

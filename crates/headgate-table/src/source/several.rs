@@ -153,7 +153,9 @@ impl Rows for Several {
     }
 
     fn note(&self) -> Option<Message> {
-        self.notes.with(self.current.as_ref().and_then(|rows| rows.note()))
+        let of_rows = self.notes.with(self.current.as_ref().and_then(|rows| rows.note()));
+        let notes: Vec<_> = self.files.note().into_iter().chain(of_rows).collect();
+        (!notes.is_empty()).then(|| Message::joined(notes, "; "))
     }
 
     fn ends_batch(&self) -> bool {

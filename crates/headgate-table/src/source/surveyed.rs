@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use arrow_schema::{DataType, Field, Fields};
 use headgate_core::error::JobError;
 use headgate_core::message;
-use headgate_core::message::OptionName;
+use headgate_core::message::{Message, OptionName};
 use headgate_core::options::SourceOptions;
 use headgate_core::source_size::SourceSize;
 use twox_hash::XxHash3_128;
@@ -85,6 +85,11 @@ impl Surveyed {
 
     pub(super) fn len(&self) -> usize {
         self.listed.len()
+    }
+
+    /// Returns a note on files that are not read.
+    pub(super) fn note(&self) -> Option<Message> {
+        self.listed.note()
     }
 
     pub(super) fn path(&self, at: usize) -> String {

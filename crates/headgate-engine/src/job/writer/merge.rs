@@ -97,7 +97,7 @@ impl JobWriter {
                 self.discard_uncommitted();
                 let (shown, cause) = (path.display(), cause(&error));
                 let refused = message!("can't merge {shown} with other part files: ");
-                Err(JobError::output(match error.downcast::<JobError>() {
+                Err(JobError::storage(match error.downcast::<JobError>() {
                     // This message includes the advice.
                     Ok(damaged) => message!(refused, damaged.message),
                     Err(error) if error.kind() == io::ErrorKind::InvalidData => {

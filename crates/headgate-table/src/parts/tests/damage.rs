@@ -20,7 +20,7 @@ fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
 }
 
 fn assert_damaged(path: &Path, error: &JobError) {
-    assert_eq!(JobErrorKind::Output, error.kind);
+    assert_eq!(JobErrorKind::Storage, error.kind);
     assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
         error.to_string().ends_with(

@@ -1,0 +1,267 @@
+"""The client for event loops."""
+
+import asyncio
+from collections.abc import AsyncIterable, Iterable
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from headgate._native import BatchTable
+from headgate.batches._batch_iterator import AsyncBatchIterator
+from headgate.batches._options import TableKeywords
+from headgate.batches._supply import run_in_own_thread
+from headgate.client._calls import async_tables
+from headgate.client._client_options import ASYNC_CLIENT, ClientArguments
+from headgate.client._engine_client import EngineClient
+from headgate.client._fetch_many import AsyncFetchMany
+from headgate.client._loops import Loops
+from headgate.client._request import Request, RequestKeywords, RequestLike, check_is_request, native_of, request_of
+from headgate.client._response import Response, response_of
+from headgate.client._stream import AsyncStreamedResponse, open_async_stream
+from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.jobs._progress import ProgressTarget
+
+
+class AsyncClient(EngineClient):
+    """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
+
+    Unlike httpx, it follows redirects (`redirects="none"` follows none). Transient failures are retried (`retries=0`
+    does not): if you get a 503, it is the result of the last attempt.
+
+    Cancelling an `await` cancels its exchange. After a fork, the child starts another engine.
+
+    >>> async with headgate.AsyncClient(base_url="http://127.0.0.1:8080", rate="500/s") as client:
+    ...     print((await client.get("/hello")).raise_for_status().text)
+    Hello, World!
+    """
+
+    @ASYNC_CLIENT.shown_by
+    def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
+        """Starts the engine of the client.
+
+        `verify=True`, which is the default, and `follow_redirects` and `allow_redirects`, which set `redirects`, are
+        accepted as in other libraries.
+
+        Args:
+            base_url: The URL to which relative URLs are relative; its path stays.
+            **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
+
+        Raises:
+            UsageError: An option has an invalid value.
+            TypeError: There is no such option; the message has the one that is probably meant.
+        """
+        super().__init__(base_url, ASYNC_CLIENT, dict(options))
+        self._loops = Loops(self._engine)
+
+    async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
+
+        >>> (await client.request("GET", "/echo")).json()["method"]
+        'GET'
+
+        Args:
+            method: The method, such as `GET`.
+            url: The URL: absolute, or relative to the `base_url`. The other arguments are the attributes of
+                `headgate.Request`, without `tag`; `follow_redirects` or `allow_redirects` may replace `redirects`.
+
+        Raises:
+            RequestError: The request failed, or an argument has an invalid value; each error kind has a class.
+            TypeError: There is no such argument.
+            RuntimeError: The client is closed.
+        """
+        return await self.send(request_of(method, url, dict(options), "request"))
+
+    async def send(self, request: Request) -> Response:
+        """Sends a `Request`. Raises as `request`.
+
+        >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
+        7
+        """
+        check_is_request(request)
+        return response_of(request, await self._loops.of_running_loop().send(native_of(request, self._base_url)))
+
+    async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a GET request. See `request`.
+
+        >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
+        >>> {response.status_code for response in responses}
+        {200}
+        """
+        return await self.send(request_of("GET", url, dict(options), "get"))
+
+    async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a HEAD request. See `request`.
+
+        >>> (await client.head("/hello")).headers["content-length"]
+        '13'
+        """
+        return await self.send(request_of("HEAD", url, dict(options), "head"))
+
+    async def options(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends an OPTIONS request. See `request`.
+
+        >>> (await client.options("/echo")).json()["method"]
+        'OPTIONS'
+        """
+        return await self.send(request_of("OPTIONS", url, dict(options), "options"))
+
+    async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a POST request. See `request`.
+
+        >>> (await client.post("/echo", json={"a": 1})).json()["body"]
+        '{"a":1}'
+        """
+        return await self.send(request_of("POST", url, dict(options), "post"))
+
+    async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a PUT request. See `request`.
+
+        >>> (await client.put("/echo", content=b"all of it")).json()["body"]
+        'all of it'
+        """
+        return await self.send(request_of("PUT", url, dict(options), "put"))
+
+    async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a PATCH request. See `request`.
+
+        >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
+        'name=Ann'
+        """
+        return await self.send(request_of("PATCH", url, dict(options), "patch"))
+
+    async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+        """Sends a DELETE request. See `request`.
+
+        >>> (await client.delete("/echo")).json()["method"]
+        'DELETE'
+        """
+        return await self.send(request_of("DELETE", url, dict(options), "delete"))
+
+    def stream(
+        self, method: str, url: str, **options: Unpack[RequestKeywords]
+    ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
+        """Sends a request, and returns its response as soon as its headers have arrived. See `Client.stream`.
+
+        >>> async with client.stream("GET", "/bytes/100000") as response:
+        ...     print(sum([len(piece) async for piece in response.raise_for_status().aiter_bytes()]))
+        100000
+
+        Args:
+            method: As for `Client.stream`.
+            url: As for `Client.stream`.
+
+        Returns:
+            An asynchronous context manager for an `AsyncStreamedResponse`.
+
+        Raises:
+            Exception: As `Client.stream`, with the task in place of the thread.
+        """
+        return open_async_stream(
+            self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
+        )
+
+    def fetch_many(
+        self,
+        requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None = None,
+        *,
+        ordered: bool = False,
+        progress: ProgressTarget = False,
+    ) -> AsyncFetchMany:
+        """Makes many requests, and yields their outcomes in the order in which they finish.
+
+        >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:
+        ...     print(sum([outcome.unwrap().is_success async for outcome in outcomes]))
+        100
+
+        Args:
+            requests: As for `Client.fetch_many`, or an async iterable. A synchronous iterable is read in the loop: a
+                slow generator, such as one that reads files, blocks the loop while it runs.
+            ordered: Yields outcomes in the order of the requests.
+            progress: As for `Client.fetch_many`; a function is called in the loop.
+
+        Returns:
+            An asynchronous iterator. Leaving its `async with` block cancels what is in flight; cancelling the wait for
+            an outcome, as a timeout does, loses nothing within the block. Its `to_arrow_batches` returns results as
+            record batches in place of outcomes.
+
+        Raises:
+            TypeError: `requests` is a single request.
+            RuntimeError: The client is closed.
+            StrayCancellation: While iterating: the source was cancelled, and the task that iterates was not.
+            Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
+        """
+        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+
+    @MAP_BATCHES.shown_by
+    def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
+        """Makes one request for each row of a table, and yields the results in batches.
+
+        It is `Client.map_batches` for an event loop, which it does not block.
+
+        >>> async for batch in client.map_batches(pyarrow.table({"url": ["/hello", "/status/404"]})):
+        ...     print(sorted(pyarrow.record_batch(batch)["status"].to_pylist()))
+        [200, 404]
+
+        Args:
+            batches: As for `headgate.amap_batches`.
+            **options: `help(headgate.AsyncClient.map_batches)` describes each with its default.
+
+        Returns:
+            An asynchronous iterator over batches. Leaving its `async with` block cancels what is in flight.
+
+        Raises:
+            UsageError: An option has an invalid value.
+            InputError: While iterating: the input lacks a column that is needed, or its batches have different columns.
+            TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
+            RuntimeError: The client is closed.
+        """
+        return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+
+    @FETCH_TABLE.shown_by
+    async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
+        """Makes one request for each row of a table, and returns the results as a table.
+
+        Cancelling it cancels what is in flight.
+
+        >>> results = await client.fetch_table(pyarrow.table({"url": ["/hello", "/status/404"]}))
+        >>> sorted(pyarrow.table(results)["status"].to_pylist())
+        [200, 404]
+
+        Args:
+            table: As for `map_batches`.
+            **options: `help(headgate.AsyncClient.fetch_table)` describes each with its default.
+
+        Returns:
+            The results, as those of `headgate.fetch_table`.
+
+        Raises:
+            Exception: As `map_batches` and what it returns.
+        """
+        return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
+
+    async def aclose(self) -> None:
+        """Cancels what is in flight, and closes all connections. Idempotent.
+
+        >>> await client.aclose()
+        >>> await client.get("/hello")
+        Traceback (most recent call last):
+        RuntimeError: the client is closed: it makes no more requests
+        """
+        try:
+            await run_in_own_thread(self._engine.close)
+        finally:
+            # If it was cancelled before it began, the engine is still open.
+            if self._engine.is_closed:
+                self._loops.retire(asyncio.get_running_loop())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_loops"):
+            self._loops.retire()

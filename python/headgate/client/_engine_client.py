@@ -1,0 +1,40 @@
+"""What the clients for threads and for event loops have in common."""
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from headgate._option import OptionSet
+from headgate.client._client_options import base_url_of, options_of
+from headgate.client._engine import Engine
+from headgate.client._open_streams import OpenStreams
+
+if TYPE_CHECKING:
+    from headgate._summary import Snapshot
+
+
+class EngineClient:
+    """The base of both clients: an engine and its statistics."""
+
+    def __init__(self, base_url: str, options: OptionSet[Any], given: dict[str, Any]) -> None:
+        self._base_url = base_url_of(base_url)
+        self._engine = Engine(options_of(options, given, self._base_url), "client")
+        self._streams = OpenStreams(self._engine)
+
+    def statistics(self) -> "Snapshot":
+        """Returns the statistics of the client: the snapshot that the command line shows of a job.
+
+        It counts all requests of the client. A row is a request here.
+
+        >>> client.statistics().in_flight
+        0
+        """
+        return self._engine.statistics()
+
+    def __repr__(self) -> str:
+        return self._engine.described(type(self).__name__, self._base_url)
+
+    def _repr_html_(self) -> str:
+        """Returns the table that a notebook shows."""
+        return self._engine.table_of_statistics(repr(self))
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a client can't be pickled: make one where it is used")
