@@ -90,12 +90,9 @@ class Client(EngineClient):
         >>> client.send(headgate.Request("/hello", tag=7)).request.tag
         7
         """
-        from headgate.client._request import check_is_request, native_of  # noqa: PLC0415 - as `_send`
-        from headgate.client._response import response_of  # noqa: PLC0415 - as `_send`
+        from headgate.client._send import send  # noqa: PLC0415 - as `_send`
 
-        check_is_request(request)
-        native = self._engine.native.call(native_of(request, self._base_url))
-        return response_of(request, native if native is not None else self._engine.raise_closed())
+        return send(self._engine, self._base_url, request)
 
     def get(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a GET request. See `request`.
