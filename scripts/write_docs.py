@@ -1,10 +1,12 @@
 """Writes the tables in the documentation that come from the code: `make docs`.
 
 Such a table is between `<!-- generated: NAME -->` and `<!-- /generated -->`, and is replaced as a whole. A test
-compares every page with the output of this script.
+compares every page with the output of this script. It also writes the description of the package, which is README.md
+with links that lead to the repository.
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -121,6 +123,18 @@ def _type(option: JobOption) -> str:
     return f"{needed} | None" if option.default is None else needed
 
 
+DESCRIPTION: Final = ROOT / "python/README.md"
+
+
+def description() -> str:
+    """Returns README.md with links that work on a page outside of the repository, to the files of this version."""
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    address = f"{project['urls']['Repository']}/blob/v{version.replace('-', '')}"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"\]\((?!https?:|#)", f"]({address}/", readme)
+
+
 def _listed(flags: Iterable[str]) -> str:
     """Returns flags as a sentence."""
     *others, last = [f"`{flag}`" for flag in flags]
@@ -151,10 +165,11 @@ TABLES: Final[Mapping[str, Callable[[], str]]] = {
 
 
 def main() -> None:
-    """Writes every page and the types of options anew."""
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), KEYWORDS]:
-        before = path.read_text(encoding="utf-8")
-        after = keywords() if path == KEYWORDS else filled(before)
+    """Writes every page, the types of options and the description of the package anew."""
+    whole = {KEYWORDS: keywords, DESCRIPTION: description}
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *whole]:
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        after = whole[path]() if path in whole else filled(before)
         if after != before:
             path.write_text(after, encoding="utf-8")
             print(f"wrote {path.relative_to(ROOT)}")

@@ -55,6 +55,12 @@ def test_the_types_of_options_are_those_of_the_engine() -> None:
     assert write_docs.KEYWORDS.read_text(encoding="utf-8") == write_docs.keywords(), "run `make docs`"
 
 
+def test_the_description_of_the_package_is_the_readme_with_links_to_the_repository() -> None:
+    description = text("python/README.md")
+    assert description == write_docs.description(), "run `make docs`"
+    assert len(links("README.md")) == description.count("](https://github.com/headgate/headgate/blob/v")
+
+
 def test_every_table_that_can_be_generated_is_in_a_page() -> None:
     generated = [name for page in PAGES for name in re.findall(r"<!-- generated: (.+) -->", text(page))]
     assert sorted(write_docs.TABLES) == sorted(generated)
