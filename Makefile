@@ -14,7 +14,7 @@ VENV := .venv
 STAMPS := $(VENV)/stamps
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/pip install --quiet
-SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE \
+SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE THIRD-PARTY-LICENSES python/README.md \
 	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
 
 # three at a time on two cores, because half of the time they wait; a worker that is done takes over from another one
@@ -25,8 +25,20 @@ CHECKED := $(CURDIR)/target/check
 # for each of FUZZ_TARGETS, or of all
 FUZZ_SECONDS := 60
 
+# What the released wheel is for. For Linux, zig links it against an older C library than this machine's.
+DIST_TARGET ?= x86_64-unknown-linux-gnu
+ifneq ($(findstring linux-musl,$(DIST_TARGET)),)
+DIST_FLAGS := --zig --compatibility musllinux_1_2
+else ifneq ($(findstring linux-gnu,$(DIST_TARGET)),)
+DIST_FLAGS := --zig --compatibility manylinux2014
+else
+DIST_FLAGS := --compatibility pypi
+endif
+# Messages name files of crates, but not where they are on this machine.
+CRATES := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src
+
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install licenses fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +76,30 @@ style: $(STAMPS)/lint
 
 docs: build ## write the tables of the documents that come from the code
 	@$(BIN)/python scripts/write_docs.py
+
+licenses: prerequisites ## write THIRD-PARTY-LICENSES: what is compiled into the wheel
+	@$(PYTHON) scripts/write_licenses.py
+
+dist: dist-wheel dist-sdist dist-check ## build and check what is released, in dist; DIST_TARGET=aarch64-unknown-linux-musl
+
+dist-wheel: $(STAMPS)/build $(STAMPS)/dist
+	rm -f dist/headgate-*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$(CRATES)=/crates" \
+		$(BIN)/maturin build --release --locked --strip --target $(DIST_TARGET) $(DIST_FLAGS) --out dist
+
+dist-sdist: $(STAMPS)/build
+	rm -f dist/headgate-*.tar.gz
+	$(BIN)/maturin sdist --out dist
+
+dist-check: $(STAMPS)/dist
+	$(BIN)/python scripts/check_dist.py dist/headgate-*
+	$(BIN)/twine check --strict dist/headgate-*
+
+dist-build: ## install the sdist into a new environment, as `pip install` does where no wheel fits
+	@scripts/try-dist $(PYTHON) dist/headgate-*.tar.gz
+
+dist-install: ## install the wheel into a new environment, and make requests
+	@scripts/try-dist $(PYTHON) dist/headgate-*.whl
 
 format: prerequisites $(STAMPS)/lint ## format the code in place
 	$(CARGO) fmt --all
@@ -129,7 +165,7 @@ fuzz: prerequisites ## look for inputs that break the laws of templates and sele
 	@scripts/fuzz $(CARGO) $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 clean: ## remove what make has made
-	rm -rf $(VENV) target demo-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) target dist demo-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 prerequisites:
 	@scripts/check-prerequisites $(PYTHON) $(CARGO)
@@ -139,7 +175,7 @@ $(STAMPS)/venv: | prerequisites
 	@mkdir -p $(STAMPS) && touch $@
 
 # one rule for each requirements file
-$(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/clusters $(STAMPS)/lint $(STAMPS)/bench: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
+$(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/clusters $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/dist: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv
 	$(PIP_INSTALL) -r $<
 	@touch $@
 
