@@ -1,0 +1,137 @@
+"""The image of deploy/Dockerfile: its steps, replayed in a directory and without a daemon."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from support.documents import ROOT
+
+DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
+
+
+def instructions(stage: str) -> list[tuple[str, str]]:
+    return re.findall(r"^([A-Z]+) (.+)$", stage, re.MULTILINE)
+
+
+BUILD, IMAGE = map(instructions, re.split(r"^FROM .*$", DOCKERFILE.replace("\\\n", ""), flags=re.MULTILINE)[1:])
+NOBODY = 65534
+WHEELS = ROOT / "target/wheels"
+"""Of `make build`; `make dist` would put them into dist."""
+
+
+def argument_of(instruction: str) -> str:
+    (argument,) = (argument for name, argument in IMAGE if name == instruction)
+    return argument
+
+
+def test_it_runs_as_a_user_that_it_creates() -> None:
+    user = argument_of("USER")
+    assert "root" != user
+    assert any(name == "RUN" and argument.startswith("useradd") and user in argument for name, argument in IMAGE)
+
+
+def test_what_it_copies_is_all_of_its_context() -> None:
+    ignored = (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
+    copied = {path for name, argument in BUILD if name == "COPY" for path in argument.split()[:-1]}
+    assert copied == {line.removeprefix("!") for line in ignored if line.startswith("!")}
+    assert "*" in ignored
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """Returns the root of the image: a directory that any user can read."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - for another user
+        yield Path(directory)
+
+
+def test_the_command_that_it_installs_makes_requests_as_a_user_without_privileges(root: Path, server: str) -> None:
+    user = NOBODY if os.getuid() == 0 else None
+    python = python_for(user)
+    if python is None:
+        user, python = None, sys.executable
+    (root / "bin").mkdir()
+    (root / "bin/python").symlink_to(python)
+    (root / "wheelhouse").mkdir()
+    for line in (ROOT / "requirements/runtime.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            pack(line.partition("==")[0], root / "wheelhouse")
+    for name, argument in BUILD:
+        if name == "COPY":
+            copy(argument, root)
+        else:
+            assert "RUN" == name
+            environment = {
+                "PATH": f"{root}/bin:/usr/bin:/bin",
+                "PIP_NO_INDEX": "1",
+                "PIP_FIND_LINKS": f"{root}/wheelhouse",
+            }
+            subprocess.run(["/bin/sh", "-ec", within(root, argument)], check=True, env=environment)
+    data = root / argument_of("WORKDIR").lstrip("/")
+    data.mkdir()
+    if user is not None:
+        os.chown(data, user, user)
+    path = within(root, argument_of("ENV").removeprefix("PATH=")).replace("$PATH", "/usr/bin:/bin")
+    subprocess.run(
+        [*json.loads(argument_of("ENTRYPOINT")), "fetch", f"{server}/hello", "-o", "results", "--summary", "summary"],
+        check=True,
+        cwd=data,
+        env={"PATH": path, "HOME": "/nonexistent"},
+        user=user,
+        group=user,
+        extra_groups=None if user is None else [],
+    )
+    assert 1 == json.loads((data / "summary").read_text())["succeeded"]
+    assert (os.getuid() if user is None else user) == (data / "results").stat().st_uid
+
+
+def python_for(user: int | None) -> str | None:
+    """Returns an interpreter that the user may run."""
+    code = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
+    for python in (f"{sys.base_prefix}/bin/python3", shutil.which("python3", path="/usr/local/bin:/usr/bin")):
+        if python is not None:
+            try:
+                if not subprocess.run([python, "-c", code], check=False, user=user, cwd="/").returncode:
+                    return python
+            except PermissionError:
+                pass
+    return None
+
+
+def within(root: Path, text: str) -> str:
+    """Returns text of the Dockerfile with its absolute paths below the root."""
+    return re.sub(r"(?<![\w.*])/(?=build|opt|data)", f"{root}/", text)
+
+
+def copy(argument: str, root: Path) -> None:
+    *sources, target = shlex.split(argument)
+    folder = root / target.strip("/")
+    folder.mkdir(exist_ok=True)
+    for source in sources:
+        parent, pattern = (WHEELS, Path(source).name) if source.startswith("dist/") else (ROOT, source)
+        found = list(parent.glob(pattern))
+        assert found, f"{source} matches nothing in {parent}"
+        for path in found:
+            shutil.copy(path, folder)
+
+
+def pack(name: str, folder: Path) -> None:
+    """Makes a wheel of an installed distribution: tests download nothing."""
+    installed = distribution(name)
+    tag = re.search(r"^Tag: (.+)$", installed.read_text("WHEEL") or "", re.MULTILINE)
+    assert tag is not None
+    with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{installed.version}-{tag[1]}.whl", "w") as wheel:
+        for file in installed.files or []:
+            if ".." not in file.parts and file.suffix != ".pyc" and file.name not in {"INSTALLER", "REQUESTED"}:
+                wheel.write(str(file.locate()), str(file))
