@@ -82,16 +82,19 @@ docs: build ## write the tables of the documents that come from the code
 licenses: prerequisites ## write THIRD-PARTY-LICENSES: what is compiled into the wheel
 	@$(PYTHON) scripts/write_licenses.py
 
-dist: dist-wheel dist-sdist dist-check ## build and check what is released, in dist; DIST_TARGET=aarch64-unknown-linux-musl
+dist: dist-wheel dist-sdist ## build and check what is released, in dist; DIST_TARGET=aarch64-unknown-linux-musl
+	@$(MAKE) dist-check
 
 dist-wheel: $(STAMPS)/build $(STAMPS)/dist
 	rm -f dist/headgate-*.whl
-	PATH="$(CURDIR)/$(BIN):$$PATH" RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$(CRATES)=/crates" \
-		$(BIN)/maturin build --release --locked --strip --target $(DIST_TARGET) $(DIST_FLAGS) --out dist
+	PATH="$(CURDIR)/$(BIN):$$PATH" RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$(CRATES)=/cargo" \
+		CFLAGS="$$CFLAGS -ffile-prefix-map=$(CRATES)=/cargo" \
+		$(BIN)/maturin build --release --locked --strip --target $(DIST_TARGET) $(DIST_FLAGS) --compression-level 9 --out dist
 
 dist-sdist: $(STAMPS)/build
 	rm -f dist/headgate-*.tar.gz
-	$(BIN)/maturin sdist --out dist
+	git rev-parse --short=8 HEAD >crates/headgate-python/commit
+	trap 'rm crates/headgate-python/commit' EXIT; $(BIN)/maturin sdist --out dist
 
 dist-check: $(STAMPS)/dist
 	$(BIN)/python scripts/check_dist.py dist/headgate-*

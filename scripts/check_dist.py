@@ -116,6 +116,9 @@ def main(arguments: list[str]) -> int:
     """Checks the files, and returns the exit code."""
     wrong = False
     for path in map(Path, arguments):
+        if not path.exists():
+            print(f"{path} is missing: run `make dist` first")
+            return 1
         checks: list[Callable[[Path], Iterator[str]]] = [in_sdist]
         if path.suffix == ".whl":
             checks = [in_wheel, in_symbols]
