@@ -88,7 +88,7 @@ dist: dist-wheel dist-sdist ## build and check what is released, in dist; DIST_T
 dist-wheel: $(STAMPS)/build $(STAMPS)/dist
 	rm -f dist/headgate-*.whl
 	PATH="$(CURDIR)/$(BIN):$$PATH" RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$(CRATES)=/cargo" \
-		CFLAGS="$$CFLAGS -ffile-prefix-map=$(CRATES)=/cargo" \
+		CFLAGS="$$CFLAGS -ffile-prefix-map=$(CRATES)=/cargo" HEADGATE_COMMIT="$$(git rev-parse --short=8 HEAD)" \
 		$(BIN)/maturin build --release --locked --strip --target $(DIST_TARGET) $(DIST_FLAGS) --compression-level 9 --out dist
 
 dist-sdist: $(STAMPS)/build

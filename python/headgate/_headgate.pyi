@@ -3,9 +3,11 @@ from os import PathLike
 from typing import Any, Final, NoReturn, final
 
 __all__ = [
+    "COMMIT",
     "DEBUG_BUILD",
     "ERROR_KINDS",
     "JOB_OPTIONS",
+    "TARGET",
     "BatchFlow",
     "BatchRuns",
     "BatchTable",
@@ -36,6 +38,8 @@ __all__ = [
 ]
 
 __version__: Final[str]
+COMMIT: Final[str]
+TARGET: Final[str]
 DEBUG_BUILD: Final[bool]
 ERROR_KINDS: Final[list[tuple[str, str]]]
 JOB_OPTIONS: Final[list[str]]

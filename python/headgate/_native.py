@@ -3,8 +3,10 @@
 import warnings
 
 from headgate._headgate import (
+    COMMIT as COMMIT,
     DEBUG_BUILD,
     ERROR_KINDS as ERROR_KINDS,
+    TARGET as TARGET,
     BatchFlow as BatchFlow,
     BatchRuns as BatchRuns,
     BatchTable as BatchTable,

@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,10 @@ def test_it_prints_without_importing_slow_modules(arguments: list[str]) -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "headgate.cli" in imported
     assert imported & SLOW == set()
+
+
+def test_its_version_is_that_of_the_package() -> None:
+    assert headgate("--version", check=0).stdout.startswith(f"headgate {version('headgate')} (")
 
 
 def test_a_closed_pipe_ends_it_as_sigpipe_ends_other_programs_without_a_word() -> None:

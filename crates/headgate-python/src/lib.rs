@@ -65,7 +65,9 @@ mod _headgate {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        module.add("__version__", env!("HEADGATE_VERSION"))?;
+        module.add("COMMIT", env!("HEADGATE_COMMIT"))?;
+        module.add("TARGET", env!("HEADGATE_TARGET"))?;
         module.add("DEBUG_BUILD", cfg!(debug_assertions))?;
         let kinds: Vec<_> = ErrorKind::ALL.iter().map(|kind| (kind.name(), kind.description())).collect();
         module.add("ERROR_KINDS", kinds)?;

@@ -79,9 +79,10 @@ def _dispatch(arguments: Sequence[str]) -> int:
         print(_usage())
         return EXIT_OK
     if first in ("-V", "--version"):
-        from headgate._native import __version__  # noqa: PLC0415 - as above
+        from headgate._native import COMMIT, TARGET, __version__  # noqa: PLC0415 - as above
 
-        print(f"headgate {__version__}")
+        # The commit is unknown if it was built from files that are in no repository.
+        print(f"headgate {__version__} ({', '.join(filter(None, [COMMIT, TARGET]))})")
         return EXIT_OK
     if first not in VERBS:
         what = "flag" if first.startswith("-") else "verb"
