@@ -38,7 +38,7 @@ endif
 CRATES := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install licenses fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install try-debian11 release licenses fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,6 +105,18 @@ dist-build: ## install the sdist into a new environment, as `pip install` does w
 
 dist-install: ## install the wheel into a new environment, and make requests
 	@scripts/try-dist $(PYTHON) dist/headgate-*.whl
+
+try-debian11: ## as root, try the wheel of make dist on Debian 11, whose glibc is old
+	@scripts/try-debian11 $(BIN)/python target/debian11 dist/headgate-*-manylinux*.whl
+
+release: $(STAMPS)/venv ## check the changelog, the tree, the tests and the artifacts, and make a tag: VERSION=0.1.0
+	@$(BIN)/python scripts/check_release.py $(VERSION)
+	$(MAKE) lint test
+	$(MAKE) dist
+	$(MAKE) dist-install dist-build
+	@$(BIN)/python scripts/check_release.py $(VERSION)
+	git tag --annotate --message "headgate $(VERSION)" v$(VERSION)
+	@echo "tagged v$(VERSION); nothing is published before git push origin v$(VERSION)"
 
 format: prerequisites $(STAMPS)/lint ## format the code in place
 	$(CARGO) fmt --all

@@ -8,14 +8,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 
 from support.documents import ROOT
+from support.wheels import NOBODY, WHEELS, pack, python_for
 
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
 
@@ -25,9 +24,6 @@ def instructions(stage: str) -> list[tuple[str, str]]:
 
 
 BUILD, IMAGE = map(instructions, re.split(r"^FROM .*$", DOCKERFILE.replace("\\\n", ""), flags=re.MULTILINE)[1:])
-NOBODY = 65534
-WHEELS = ROOT / "target/wheels"
-"""Of `make build`; `make dist` would put them into dist."""
 
 
 def argument_of(instruction: str) -> str:
@@ -64,9 +60,7 @@ def test_the_command_that_it_installs_makes_requests_as_a_user_without_privilege
     (root / "bin").mkdir()
     (root / "bin/python").symlink_to(python)
     (root / "wheelhouse").mkdir()
-    for line in (ROOT / "requirements/runtime.txt").read_text().splitlines():
-        if not line.startswith("#"):
-            pack(line.partition("==")[0], root / "wheelhouse")
+    pack(root / "wheelhouse")
     for name, argument in BUILD:
         if name == "COPY":
             copy(argument, root)
@@ -96,19 +90,6 @@ def test_the_command_that_it_installs_makes_requests_as_a_user_without_privilege
     assert (os.getuid() if user is None else user) == (data / "results").stat().st_uid
 
 
-def python_for(user: int | None) -> str | None:
-    """Returns an interpreter that the user may run."""
-    code = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"
-    for python in (f"{sys.base_prefix}/bin/python3", shutil.which("python3", path="/usr/local/bin:/usr/bin")):
-        if python is not None:
-            try:
-                if not subprocess.run([python, "-c", code], check=False, user=user, cwd="/").returncode:
-                    return python
-            except PermissionError:
-                pass
-    return None
-
-
 def within(root: Path, text: str) -> str:
     """Returns text of the Dockerfile with its absolute paths below the root."""
     return re.sub(r"(?<![\w.*])/(?=build|opt|data)", f"{root}/", text)
@@ -124,14 +105,3 @@ def copy(argument: str, root: Path) -> None:
         assert found, f"{source} matches nothing in {parent}"
         for path in found:
             shutil.copy(path, folder)
-
-
-def pack(name: str, folder: Path) -> None:
-    """Makes a wheel of an installed distribution: tests download nothing."""
-    installed = distribution(name)
-    tag = re.search(r"^Tag: (.+)$", installed.read_text("WHEEL") or "", re.MULTILINE)
-    assert tag is not None
-    with zipfile.ZipFile(folder / f"{name.replace('-', '_')}-{installed.version}-{tag[1]}.whl", "w") as wheel:
-        for file in installed.files or []:
-            if ".." not in file.parts and file.suffix != ".pyc" and file.name not in {"INSTALLER", "REQUESTED"}:
-                wheel.write(str(file.locate()), str(file))
