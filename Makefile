@@ -25,6 +25,8 @@ CHECKED := $(CURDIR)/target/check
 # for each of FUZZ_TARGETS, or of all
 FUZZ_SECONDS := 60
 
+CARGO_DENY := 0.20.2
+
 # What the released wheel is for. For Linux, zig links it against an older C library than this machine's.
 DIST_TARGET ?= x86_64-unknown-linux-gnu
 ifneq ($(findstring linux-musl,$(DIST_TARGET)),)
@@ -59,7 +61,7 @@ check: style $(STAMPS)/runtime $(STAMPS)/test ## what is quick: format, style, t
 test: build $(STAMPS)/test $(STAMPS)/clusters ## run every test, Rust and Python
 	@scripts/test $(CARGO) $(BIN)/pytest $(PYTEST_AT_ONCE)
 
-lint: build style ## check format, style, types and dependencies; changes nothing
+lint: build style $(STAMPS)/cargo-deny-$(CARGO_DENY) ## check format, style, types and dependencies; changes nothing
 	$(BIN)/stubtest headgate._headgate
 	$(BIN)/cargo-deny --locked check --hide-inclusion-graph licenses bans sources
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -190,6 +192,11 @@ prerequisites:
 $(STAMPS)/venv: | prerequisites
 	$(PYTHON) -m venv $(VENV)
 	@mkdir -p $(STAMPS) && touch $@
+
+# a debug build, which takes a minute
+$(STAMPS)/cargo-deny-$(CARGO_DENY): | $(STAMPS)/venv
+	$(CARGO) install --quiet --locked --debug --root $(VENV) --version $(CARGO_DENY) cargo-deny
+	@touch $@
 
 # one rule for each requirements file
 $(STAMPS)/build $(STAMPS)/runtime $(STAMPS)/test $(STAMPS)/clusters $(STAMPS)/lint $(STAMPS)/bench $(STAMPS)/dist: $(STAMPS)/%: requirements/%.txt $(STAMPS)/venv

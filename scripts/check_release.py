@@ -23,7 +23,7 @@ def mistakes(root: Path, version: str, today: str) -> Iterator[str]:
     stated = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
     # Cargo writes 0.1.0-rc1 where Python writes 0.1.0rc1.
     if stated.replace("-", "") != version:
-        yield f"Cargo.toml has version {stated}: change it, and run make build, which changes Cargo.lock"
+        yield f"Cargo.toml has version {stated}: change it, and run cargo update --workspace"
     heading = f"## [{version}] - {today}"
     newest = re.search(r"^## \[.*$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     if newest is None or newest[0] != heading:

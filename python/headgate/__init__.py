@@ -12,6 +12,7 @@ with the engine, `ray` and `spark` are stages on `batches`, `testing` is a mock,
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headgate import testing as testing
     from headgate._errors import (
         ClosedEarly as ClosedEarly,
         HeadgateError as HeadgateError,
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
         InternalError as InternalError,
         Interrupted as Interrupted,
         JobStopped as JobStopped,
+        NotAwaitableError as NotAwaitableError,
+        OtherLoopError as OtherLoopError,
         OutputError as OutputError,
         StorageError as StorageError,
         StrayCancellation as StrayCancellation,
@@ -113,8 +116,8 @@ if TYPE_CHECKING:
 # Imported on first use, so that `headgate --help` does not load the engine.
 _NAMES_IN = {
     "_errors": (
-        "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped OutputError StorageError "
-        "StrayCancellation TooManyFailures UsageError"
+        "ClosedEarly HeadgateError InputError InternalError Interrupted JobStopped NotAwaitableError OtherLoopError "
+        "OutputError StorageError StrayCancellation TooManyFailures UsageError"
     ),
     "_native": "__version__",
     "_summary": "JobFigures Snapshot Summary",
@@ -151,21 +154,25 @@ _NAMES_IN = {
     "tasks._outcome": "TaskOutcome TaskStatistics",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_IN.items() for name in names.split()}
+_TESTING = "testing"
+"""The package that need not be imported by its name."""
 
 if not TYPE_CHECKING:  # type checkers read the imports above
     __all__ = list(_MODULE_OF)
 
     def __getattr__(name: str) -> object:
-        if name not in _MODULE_OF:
+        if name not in _MODULE_OF and name != _TESTING:
             from headgate._foreign import attribute_hint  # noqa: PLC0415 - only after a mistake
 
             raise AttributeError(f"module 'headgate' has no attribute {name!r}{attribute_hint(name)}")
         from importlib import import_module  # noqa: PLC0415 - only when something is used
 
+        if name == _TESTING:
+            return import_module("headgate.testing")
         value: object = getattr(import_module(f"headgate.{_MODULE_OF[name]}"), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted(_MODULE_OF)
+    return sorted([*_MODULE_OF, _TESTING])

@@ -121,7 +121,7 @@ def a(kind: type, write: Callable[[object], str]) -> Check:
 
     def rule(value: object) -> None:
         if not isinstance(value, kind):
-            raise TypeError(f"must be a {kind.__name__}, {write(value)}, not {kind_of(value)}")
+            raise TypeError(f"must be a {kind.__name__}, not {kind_of(value)}: write {write(value)}")
 
     return rule
 

@@ -8,6 +8,8 @@ HeadgateError
     StorageError                     a file of the output can't be read or written, or is damaged
   InternalError      (RuntimeError)  a bug in headgate: please report it
   JobStopped         (RuntimeError)  a job stopped itself: too many rows failed, or the network was down
+  NotAwaitableError  (TypeError)     the function of a map returned something that can't be awaited
+  OtherLoopError     (RuntimeError)  a limit or a rate is in use in another event loop
   TooManyFailures    (RuntimeError)  more items of a map failed than `max_failures` allows
   StrayCancellation  (RuntimeError)  a call or a source was cancelled, and the task that takes results was not
   ClosedEarly        (RuntimeError)  a map was closed by another task before everything was delivered
@@ -107,6 +109,23 @@ class JobStopped(HeadgateError, RuntimeError):  # noqa: N818 - what happened, in
     ...     headgate.fetch("http://127.0.0.1:8080/status/503?[1-1000]", "results", retries=0, max_failures="50%")
     ... except headgate.JobStopped as error:
     ...     print(error.summary.failed > 0)
+    True
+    """
+
+
+class NotAwaitableError(HeadgateError, TypeError):
+    """The function of an `amap` returned something that can't be awaited. It ends the map, whatever `errors` is.
+
+    >>> [result async for result in headgate.amap(len, ["a"], limit=1)]
+    Traceback (most recent call last):
+    headgate.NotAwaitableError: the function returned 1, which can't be awaited: ...
+    """
+
+
+class OtherLoopError(HeadgateError, RuntimeError):
+    """A `ConcurrencyLimit` or a `Rate` is in use in another event loop than the running one.
+
+    >>> issubclass(headgate.OtherLoopError, RuntimeError)
     True
     """
 

@@ -12,18 +12,17 @@ _GAP: Final = "  "
 _MAX_NAMED: Final = 5
 
 
-def rows_by_outcome(  # noqa: PLR0913 - three figures, and keywords
+def rows_by_outcome(
     succeeded: int,
     failed: int,
     errors: Mapping[str, int],
     *,
     statuses: str = "",
-    again: str = "",
     reasons: Mapping[str, str] | None = None,
 ) -> Iterator[Fact]:
     """Yields rows that succeeded, rows that failed, and a line for each error kind, with a reason if one is known."""
     yield "succeeded", _with(_format.count(succeeded), statuses)
-    yield f"failed{again}", _format.count(failed)
+    yield "failed", _format.count(failed)
     for kind, number in by_frequency(errors):
         yield f"{_INDENT}{kind}", _with(_format.count(number), (reasons or {}).get(kind, ""))
 

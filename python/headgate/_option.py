@@ -12,7 +12,7 @@ from types import MethodType
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from headgate._checks import Check, check, one_of
-from headgate._foreign import hint
+from headgate._foreign import unexpected
 
 F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K")
@@ -146,7 +146,7 @@ class OptionSet(Generic[K]):
     def _raise_wrong_names(self, options: Mapping[str, object]) -> None:
         for name in options:
             if name not in self.entries:
-                raise TypeError(f"{self.of}() got an unexpected keyword argument {name!r}{hint(name, self.entries)}")
+                raise unexpected(self.of, name, self.entries)
         missing = " and ".join(repr(name) for name in self.entries if name not in options)
         raise TypeError(f"{self.of}() is missing a keyword argument: {missing}")
 

@@ -95,6 +95,8 @@ class JobFigures:
         resumable: Whether the same command resumes the job where this run has ended.
     """
 
+    __module__ = "headgate"
+
     rows: int | None
     done: int
     rows_before: int
@@ -161,6 +163,8 @@ class Snapshot:
         rows_before: Rows that were done by earlier runs of the job.
         stalled_s: Seconds in which the process was stopped, or its machine suspended.
     """
+
+    __module__ = "headgate"
 
     elapsed_s: float
     rows: int
@@ -237,6 +241,8 @@ class Summary:
         failure: Why it ended before its input did, if it did.
         job: The job over all of its runs; `None` for standard output and the format `none`, which have no job.
     """
+
+    __module__ = "headgate"
 
     rows: int
     succeeded: int

@@ -1,4 +1,4 @@
-"""The functions for scripts, which make one request each: `headgate.get` and its kin."""
+"""The functions for scripts, which make one request each: `headgate.get` and the others."""
 
 import subprocess
 import sys

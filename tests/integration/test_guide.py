@@ -128,7 +128,7 @@ def test_a_second_ctrl_c_cancels_what_the_first_one_lets_finish(tmp_path: Path) 
     with running_with_the_recipe(STAYS, tmp_path) as process:
         assert ["begun"] * 2 == lines_of(process, 2)
         process.send_signal(signal.SIGINT)
-        assert ["finishing what has begun, 0 given back; Ctrl-C again cancels"] == lines_of(process, 1)
+        assert ["finishing what has begun, 0 not started; Ctrl-C again cancels"] == lines_of(process, 1)
         process.send_signal(signal.SIGINT)
         rest, stderr = process.communicate(timeout=LONGEST_S)
     assert ["cancelled"] * 2 == rest.split()

@@ -68,18 +68,18 @@ def test_the_summary_on_standard_output_is_all_that_is_there(
     server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--summary", "-", check=0)
+    done = headgate("fetch", f"{server}/[1-3]", "-o", "out", "--as-json", check=0)
     assert (3, "out") == (json.loads(done.stdout)["succeeded"], json.loads(done.stdout)["output"])
     assert "done: 3 rows" in done.stderr
-    none = headgate("fetch", f"{server}/[1-3]", "--format", "none", "--summary", "-", "-q", check=0)
+    none = headgate("fetch", f"{server}/[1-3]", "--format", "none", "--as-json", "-q", check=0)
     assert (3, "") == (json.loads(none.stdout)["succeeded"], none.stderr)
-    again = headgate("retry", "out", "--summary", "-", check=0)
+    again = headgate("retry", "out", "--as-json", check=0)
     assert 0 == json.loads(again.stdout)["rows"]
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_summary_that_cannot_be_written_to_standard_output_is_an_error(server: str, tmp_path: Path) -> None:
-    command: list[str | Path] = [HEADGATE, "fetch", f"{server}/1", "-o", tmp_path / "out", "-q", "--summary", "-"]
+    command: list[str | Path] = [HEADGATE, "fetch", f"{server}/1", "-o", tmp_path / "out", "-q", "--as-json"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=LONGEST_S)
     assert (1, "error: --summary: can't write to standard output: No space left on device\n") == (

@@ -29,8 +29,9 @@ def install(python: str, folder: Path) -> Path:
     """Installs the wheel with pip into a new environment, and returns the directory of its commands."""
     pack(folder)
     subprocess.run([python, "-m", "venv", folder / "venv"], check=True)
-    pip = [folder / "venv/bin/pip", "install", "--quiet", "--no-index", "--find-links", folder, *WHEELS.glob("*.whl")]
-    subprocess.run(pip, check=True)
+    wheels = WHEELS.glob("*.whl")
+    pip = folder / "venv/bin/pip"
+    subprocess.run([pip, "install", "--quiet", "--no-index", "--find-links", folder, *wheels], check=True)
     shutil.copy(ROOT / "scripts/try-installed", folder)
     return folder / "venv/bin"
 

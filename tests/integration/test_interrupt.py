@@ -15,7 +15,7 @@ import pytest
 from support.results import table
 from support.run import HEADGATE, LONGEST_S, headgate, serving, started, stats, wait_for_requests
 
-READER_GONE = r"stopped: the reader of standard output has gone; [\d,]+ rows were done, and no more will be\n"
+READER_GONE = r"stopped after [\d,]+ rows: the reader of standard output has closed it\n"
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM), (129, signal.SIGHUP)])

@@ -13,8 +13,10 @@ import headgate as package
 from support.origin import Origin, changing
 from support.run import LONGEST_S, headgate, started, wait_for
 
-TAKEN = "the running job applies it\n"
-NOT_RUNNING = "no job is running here: it holds from the next run\n"
+TAKEN = "set: the running job has applied it\n"
+NOT_RUNNING = "set: no job is running here, so it applies from the next run\n"
+PAUSED = "paused: the running job starts no more requests\n"
+UNPAUSED = "unpaused: the running job starts requests again\n"
 
 
 @contextmanager
@@ -52,14 +54,14 @@ def test_a_running_job_takes_what_is_set_and_forgets_it_when_it_has_ended(tmp_pa
     with running(out):
         assert headgate("set", out, "--rate", "50/s", "-c", "300", check=0).stdout == TAKEN
         assert headgate("set", out, "--rate", "none", "--total-timeout", "90", check=0).stdout == TAKEN
-        assert headgate("pause", out, check=0).stdout == TAKEN
+        assert headgate("pause", out, check=0).stdout == PAUSED
         seen = status(out)
         assert {"concurrency": "300", "rate": "none", "total_timeout": "90"} == seen["set"]
         assert seen["paused"]
         printed = headgate("status", out, check=5).stdout
         assert "; paused (pid " in printed
         assert "  set        concurrency=300, rate=none, total_timeout=90\n" in printed
-        assert headgate("unpause", out, check=0).stdout == TAKEN
+        assert headgate("unpause", out, check=0).stdout == UNPAUSED
         assert not status(out)["paused"]
         assert ["control-reply.json", "control.json"] == files_of_changes(out)
     assert [] == files_of_changes(out)
@@ -134,7 +136,10 @@ def test_a_damaged_file_of_changes_is_a_note_and_no_end(tmp_path: Path) -> None:
         (["OUT is missing: name the directory of a job"], ["set", "--rate", "5/s"]),
         (["nothing is to be set: name an option, such as --rate 50/s"], ["set", "OUT"]),
         (["--concurrency must be a whole number, not 'none'"], ["set", "OUT", "-c", "none"]),
-        (["unknown flag --retry-on"], ["set", "OUT", "--retry-on", "429"]),
+        (
+            ["unknown flag --retry-on: it belongs to headgate fetch; a running job can't change it"],
+            ["set", "OUT", "--retry-on", "429"],
+        ),
         (["OUT: no such directory"], ["set", "OUT", "--rate", "5/s"]),
         (["OUT is missing: name the directory of a job"], ["pause"]),
         (["OUT: no such directory"], ["unpause", "OUT"]),

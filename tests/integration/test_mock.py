@@ -208,6 +208,21 @@ def test_a_request_that_a_function_leaves_goes_to_the_next_route_and_last_to_the
         assert (1, 1) == tuple(route.call_count for route in mock.routes)
 
 
+@pytest.mark.parametrize("error", [headgate.ReadTimeout, headgate.ReadTimeout()])
+def test_an_error_that_a_function_raises_without_a_message_is_one_that_it_returns(
+    mock: MockServer, error: type[headgate.ReadTimeout] | headgate.ReadTimeout
+) -> None:
+    def late(_: MockRequest) -> int:
+        raise error
+
+    mock.get("/raised", response=late)
+    mock.get("/returned", response=lambda _: error)
+    with headgate.Client(retries=0) as client:
+        for path in ("raised", "returned"):
+            with pytest.raises(headgate.ReadTimeout, match="the mock says so"):
+                client.get(f"http://a.example/{path}")
+
+
 def test_a_function_may_raise_an_error_of_headgate(mock: MockServer) -> None:
     def raise_it(_: MockRequest) -> MockResponse:
         raise headgate.TlsError("expired")

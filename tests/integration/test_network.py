@@ -60,8 +60,8 @@ def test_a_plan_says_that_it_cannot_look_behind_a_proxy(server: str, tmp_path: P
     assert "note: a proxy looks up hostnames itself" in headgate("plan", urls, *proxy, check=0).stdout
     done = headgate("plan", urls, "--network", "public", *proxy, check=2)
     assert "--network can't be public behind a proxy" in done.errors()[0]
-    assert "--trust-proxy" in done.errors()[0]
-    headgate("plan", urls, "--network", "public", "--trust-proxy", *proxy, check=0)
+    assert "--proxy-any-address" in done.errors()[0]
+    headgate("plan", urls, "--network", "public", "--proxy-any-address", *proxy, check=0)
 
 
 def test_mistakes_of_several_options_together_are_named_at_once(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_job_that_was_interrupted_is_planned_from_where_it_stopped(tmp_path: P
     found = plan(urls, "-o", out, "--allow-append")
     assert ("resumed", 10, 8, 2) == tuple(found[key] for key in ("directory", "rows", "done", "left"))
     assert [8, 9] == [request["row"] for request in found["requests"]]
-    assert found["notes"] == ["the input was touched since: its rows are compared before the first request"]
+    assert found["notes"] == ["the input was modified since: its rows are compared before the first request"]
 
 
 def test_how_many_rows_a_text_has_is_estimated_from_its_head(tmp_path: Path) -> None:

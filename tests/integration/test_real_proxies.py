@@ -93,7 +93,7 @@ def test_hosts_are_reached_through_microsocks(
 def test_a_refusal_of_microsocks_is_a_failure_of_the_proxy(server: str, tmp_path: Path) -> None:
     with microsocks(tmp_path, "-u", "me", "-P", "secret") as proxy:
         for message, url, user in [
-            ("the proxy accepts none of our authentication methods", server, ""),
+            ("the proxy accepts none of headgate's authentication methods", server, ""),
             ("the proxy does not accept these credentials", server, "me:wrong@"),
             ("the host refused the proxy's connection", "http://127.0.0.1:1", "me:secret@"),
         ]:

@@ -31,7 +31,7 @@ def test_rows_that_succeed_now_are_no_longer_failed(tmp_path: Path) -> None:
         assert ["/2", "/4", "/6"] == paths(origin)
         lines = done.stderr.splitlines()
         assert lines[0].startswith("done: 3 rows retried in ")
-        assert [["succeeded", "2"], ["failed", "again", "1"]] == [lines[1].split()[:2], lines[2].split()]
+        assert [["succeeded", "2"], ["failed", "1"]] == [lines[1].split()[:2], lines[2].split()]
         assert "in total 10 of 10 rows done, 1 failed" in lines
         summary = json.loads(summary_file.read_text())
         assert (3, 2, 1, 1, True) == (
@@ -130,7 +130,7 @@ def test_rows_of_standard_input_cannot_be_retried(tmp_path: Path) -> None:
         origin.statuses["/1"] = 503
         headgate("fetch", "-", "-o", tmp_path / "out", "--retries", "0", stdin=f"{origin.url}/1\n", check=3)
         refused = headgate("retry", tmp_path / "out", check=2)
-    assert "can't be read again: its failed rows can't be requested again" in refused.errors()[0]
+    assert "can't be read again: its rows can't be retried" in refused.errors()[0]
 
 
 @pytest.mark.parametrize(("code", "number"), [(130, signal.SIGINT), (143, signal.SIGTERM)])

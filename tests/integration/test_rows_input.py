@@ -2,10 +2,13 @@
 
 import asyncio
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import headgate
@@ -69,6 +72,55 @@ def test_a_first_row_that_is_wrong_replaces_no_results(server: str, tmp_path: Pa
 def test_a_row_of_another_type_is_refused(message: str, row: object, server: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=message):
         headgate.fetch([f"{server}/hello", row], tmp_path / "out")  # type: ignore[list-item] # the mistake under test
+
+
+@pytest.mark.parametrize("nothing", [iter(()), filter(None, [""])])
+def test_an_iterator_without_rows_is_an_empty_input(nothing: Any, tmp_path: Path) -> None:
+    assert 0 == headgate.fetch(nothing, tmp_path / "out").rows
+    (tmp_path / "empty.txt").touch()
+    assert 0 == headgate.fetch(tmp_path / "empty.txt", tmp_path / "of-file").rows
+    assert 0 == len(rows(tmp_path / "out"))
+    assert headgate.Job.open(tmp_path / "out").status().finished
+
+
+async def asynchronously() -> AsyncIterator[str]:
+    yield "http://127.0.0.1:1/"
+
+
+@pytest.mark.parametrize(
+    ("message", "given"),
+    [
+        (r"not Table: headgate.fetch_table takes tables, and .to_pylist\(\) makes rows of it", pa.table({"url": [1]})),
+        (r"not DataFrame: .* and .to_dict\('records'\) makes rows of it", pd.DataFrame({"url": [1]})),
+        (r"not DataFrame: .* and .to_dicts\(\) makes rows of it", pl.DataFrame({"url": [1]})),
+        ("not async_generator: AsyncClient.fetch_many and amap_batches read an async iterable", asynchronously()),
+    ],
+)
+def test_an_input_that_other_functions_take_is_refused_with_them(message: str, given: Any, tmp_path: Path) -> None:
+    with pytest.raises(headgate.UsageError, match=f"input must be a path, text, or a list of them, {message}"):
+        headgate.fetch(given, tmp_path / "out")
+
+
+def test_a_first_item_that_is_neither_a_path_nor_a_row_is_refused_as_a_row(tmp_path: Path) -> None:
+    for wrong in ([1, 2], (None,)):
+        given: Any = wrong
+        with pytest.raises(TypeError, match="a row must be a URL, or a mapping of columns to values, not"):
+            headgate.fetch(given, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series])
+def test_a_column_of_urls_is_an_iterable_of_rows(kind: Any, server: str, tmp_path: Path) -> None:
+    assert 2 == headgate.fetch(kind([f"{server}/hello"] * 2), tmp_path / "out").succeeded
+
+
+def test_a_message_about_an_earlier_iterable_has_no_path_of_a_pipe(server: str, tmp_path: Path) -> None:
+    headgate.fetch([f"{server}/status/503"], tmp_path / "out", retries=0)
+    with pytest.raises(
+        headgate.OutputError, match="a job that read the rows of an iterable, which can't be read again"
+    ):
+        headgate.fetch([f"{server}/hello"], tmp_path / "out")
+    with pytest.raises(headgate.OutputError, match="read the rows of an iterable, which can't be read again"):
+        headgate.Job.open(tmp_path / "out").retry()
 
 
 def test_a_job_that_cannot_start_leaves_nothing(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ SUMMARY: dict[str, Any] = {
     "stalled_s": 0.0,
     "pauses": {},
     "stopped_by": None,
-    "notes": ["only 900 of 1,000 fit below the limit of open files"],
+    "notes": ["only 900 of 1,000 fit within the limit of open files"],
     "failure": None,
     "rows_known": 200_000,
     "abandoned": 0,

@@ -140,7 +140,8 @@ def test_limits_of_hosts_are_for_all_of_them_or_for_those_that_are_named() -> No
 @pytest.mark.parametrize(
     ("expected", "value"),
     [
-        ("can't be float: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", 1.5),
+        ("must be text such as '1.5/s', not float", 1.5),
+        ("must be text such as '5/s', not int", {"a": 5}),
         ("can't be list: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", ["10/s"]),
         ("can't be None: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", {"a": None}),
         ("must name hosts in text, not None: write '10/s' or {'api.example.com': '5/s', '*': '10/s'}", {None: "5/s"}),

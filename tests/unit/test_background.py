@@ -156,7 +156,7 @@ def test_it_can_be_ended_now_at_once() -> None:
 def test_a_run_that_something_else_stops_is_interrupted() -> None:
     job = FakeJob()
     job.stop()
-    with pytest.raises(headgate.Interrupted, match=r"^stopped after 100,000 rows, which are written"):
+    with pytest.raises(headgate.Interrupted, match=r"^stopped after 100,000 rows, whose results are written"):
         run_of(job).wait()
 
 
@@ -267,6 +267,6 @@ def test_a_wait_in_a_thread_continues_after_the_main_thread_has_ended(monkeypatc
 
 def test_a_run_says_what_it_is() -> None:
     run = run_of(FakeJob(2))
-    assert "<headgate.Run into 'results': runs>" == repr(run)
+    assert "<headgate.Run into 'results': running>" == repr(run)
     run.wait()
-    assert "<headgate.Run into 'results': has ended>" == repr(run)
+    assert "<headgate.Run into 'results': ended>" == repr(run)

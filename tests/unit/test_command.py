@@ -82,7 +82,7 @@ def test_python_runs_the_command_by_its_name() -> None:
             ["http://h/[1]"],
         ),
         ("error: unknown flag -o: did you mean headgate fetch ... -o?\nsee `headgate --help`\n", ["-o", "r", "u.txt"]),
-        ("error: unknown verb, group or flag fecth: did you mean fetch?\nsee `headgate --help`\n", ["help", "fecth"]),
+        ("error: unknown topic fecth: did you mean fetch?\nsee `headgate --help`\n", ["help", "fecth"]),
         (
             "error: SHELL must be one of bash, zsh, fish, not csh\nsee `headgate completion --help`\n",
             ["completion", "csh"],

@@ -139,3 +139,10 @@ def test_the_architecture_names_exactly_the_direct_dependencies() -> None:
         for name in re.findall(r"`([^`]+)`", row[0])
     }
     assert used == named
+
+
+def test_the_readme_is_short_and_so_is_each_of_its_three_quickstarts() -> None:
+    assert len(text("README.md").splitlines()) <= 150
+    quickstarts = re.findall(r"^## Quickstart: (.*?)(?=^## )", text("README.md"), re.MULTILINE | re.DOTALL)
+    assert 3 == len(quickstarts)
+    assert all(len(quickstart.split()) <= 400 for quickstart in quickstarts)

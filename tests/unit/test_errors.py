@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import headgate
+import headgate.testing
 
 URL = "http://127.0.0.1:1/"
 RESPONSE_ERRORS = {headgate.StatusError}
@@ -155,6 +156,29 @@ def test_the_message_of_an_invalid_request_has_no_password() -> None:
     with headgate.Client() as client, pytest.raises(headgate.InvalidRequest) as raised:
         client.get("http://ann:secret@127.0.0.1:1/", timeout=-1)
     assert "secret" not in str(raised.value)
+
+
+def test_the_message_has_the_number_of_attempts_if_there_was_more_than_one() -> None:
+    with headgate.testing.mock() as server, headgate.Client(retries=2, retry_delay=0.001) as client:
+        server.get("/down", error=headgate.ReadTimeout)
+        with pytest.raises(headgate.ReadTimeout) as raised:
+            client.get("http://a.example/down")
+        assert "http://a.example/down: the mock says so (3 attempts)" == str(raised.value)
+        with headgate.Client(retries=0) as without, pytest.raises(headgate.ReadTimeout) as raised:
+            without.get("http://a.example/down")
+        assert "http://a.example/down: the mock says so" == str(raised.value)
+
+
+def test_the_message_of_a_body_that_is_too_large_names_the_option() -> None:
+    with headgate.testing.mock() as server, headgate.Client(max_body_size=10) as client:
+        server.get("/", text="more than ten bytes")
+        with pytest.raises(headgate.BodyTooLarge, match=r"10 bytes are allowed; raise max_body_size\)$"):
+            client.get("http://a.example/")
+
+
+def test_an_error_of_a_request_needs_no_message() -> None:
+    error = headgate.ReadTimeout()
+    assert ("", "timeout", 0) == (str(error), error.kind, error.attempts)
 
 
 def test_a_wrong_option_of_a_client_is_a_usage_error_and_a_wrong_name_a_type_error() -> None:

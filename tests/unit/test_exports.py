@@ -1,10 +1,16 @@
 import ast
+import pickle
 import subprocess
 import sys
 from importlib import import_module
+from inspect import get_annotations
 from pathlib import Path
+from typing import get_type_hints
+
+import pytest
 
 import headgate
+import headgate.testing
 
 ENGINE_AND_FRIENDS = {"headgate._headgate", "rich", "headgate.jobs._options"}
 PACKAGES = {"headgate.jobs", "headgate.tasks", "headgate.limits", "headgate.portal"}
@@ -32,6 +38,40 @@ def test_type_checkers_see_every_public_name_where_it_is_at_run_time() -> None:
     }
     assert sorted(seen) == dir(headgate)
     assert [] == [name for name, home in seen.items() if getattr(import_module(home), name) != getattr(headgate, name)]
+
+
+OF_THE_ENGINE = {"BatchTable", "RowStream"}
+"""Classes that the compiled module defines, with its own name."""
+CLASSES = {
+    f"{module.__name__}.{name}": value
+    for module in (headgate, headgate.testing)
+    for name in module.__all__
+    if isinstance(value := getattr(module, name), type) and name not in OF_THE_ENGINE
+}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_has_its_public_name_by_which_it_can_be_pickled(name: str) -> None:
+    found = CLASSES[name]
+    assert name == f"{found.__module__}.{found.__qualname__}"
+    assert found is pickle.loads(pickle.dumps(found))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_annotations_of_a_class_can_be_read(name: str) -> None:
+    found = CLASSES[name]
+    assert get_annotations(found).keys() <= get_type_hints(found).keys()
+
+
+def test_the_mock_is_there_without_an_import_of_its_own() -> None:
+    code = (
+        "import sys, headgate\n"
+        "assert 'headgate.testing' not in sys.modules\n"
+        "assert 'testing' in dir(headgate) and 'testing' not in headgate.__all__\n"
+        "print(headgate.testing.mock().call_count)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "0" == done.stdout.strip()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

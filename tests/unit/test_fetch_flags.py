@@ -92,7 +92,7 @@ def test_input_and_output_are_enough() -> None:
         ({"ipv6": True}, ["-6"]),
         ({"local_address": ("10.0.0.1", "::1")}, ["--local-address", "10.0.0.1", "--local-address", "::1"]),
         ({"interface": "eth1"}, ["--interface", "eth1"]),
-        ({"network": "public", "trust_proxy": True}, ["--network", "public", "--trust-proxy"]),
+        ({"network": "public", "proxy_any_address": True}, ["--network", "public", "--proxy-any-address"]),
         (
             {"allow_net": ("10.0.0.0/8", "::1"), "deny_net": ("10.1.0.0/16",)},
             ["--allow-net", "10.0.0.0/8", "--allow-net", "::1", "--deny-net", "10.1.0.0/16"],
@@ -124,7 +124,7 @@ def test_input_and_output_are_enough() -> None:
         ({"total_timeout": 90.0}, ["--total-timeout", "90"]),
         ({"retry_non_idempotent": True}, ["--retry-non-idempotent"]),
         ({"idempotency_key": True}, ["--idempotency-key"]),
-        ({"max_retry_after": 60.0, "host_down_after": 5.0}, ["--max-retry-after", "60", "--host-down-after=5"]),
+        ({"retry_max_pause": 60.0, "host_down_after": 5.0}, ["--retry-max-pause", "60", "--host-down-after=5"]),
         ({"max_failures": "50%"}, ["--max-failures", "50%"]),
         ({"max_failures": "1000"}, ["--max-failures", "1000"]),
         ({"if_exists": "overwrite"}, ["--if-exists", "overwrite"]),
@@ -169,9 +169,12 @@ def test_quiet_and_the_file_for_the_summary_are_no_options_of_the_job(tmp_path: 
 
 
 def test_standard_output_has_room_for_rows_or_the_summary() -> None:
-    assert "-" == read("u.txt", "-o", "r", "--summary", "-").summary
-    assert ["--summary - and --output - can't both write to standard output: name a file"] == mistakes(
-        "u.txt", "-o", "-", "--summary", "-"
+    both = "and --output - can't both write to standard output: name a file with --summary"
+    for flags in (["--as-json"], ["--summary", "-"]):
+        assert "-" == read("u.txt", "-o", "r", *flags).summary
+        assert [f"{flags[0]} {both}"] == mistakes("u.txt", "-o", "-", *flags)
+    assert ["--summary and --as-json are two places for the summary: leave one of them out"] == mistakes(
+        "u.txt", "-o", "r", "--as-json", "--summary", "s.json"
     )
 
 
@@ -413,7 +416,7 @@ def opposite(name: str) -> str:
 
 
 def test_letters_of_requests_are_those_of_curl() -> None:
-    letters = {flag.names[0]: flag.names[-1] for flag in shown("fetch") if len(flag.names) == 2}
+    letters = {flag.names[0]: flag.names[-1] for flag in shown("fetch") if not flag.names[0].startswith("--")}
     curl = {
         "-X": "--method",
         "-H": "--header",

@@ -4,15 +4,16 @@ import asyncio
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 import headgate
 import headgate.testing
-from headgate._foreign import ATTRIBUTES, MEANINGS
+from headgate._foreign import ATTRIBUTES, MEANINGS, MEMBERS, UNSUPPORTED
 
 URL: Final = "http://127.0.0.1:1/"
 NOT_OPTIONS: Final = {"name", "q", "verify"}
@@ -28,26 +29,32 @@ OF_CLIENTS = [
     ("httpx", "verify", True, ACCEPTED),
     ("httpx", "verify", False, "insecure=True"),
     ("httpx", "verify", "ca.pem", "cacert='ca.pem'"),
-    ("httpx", "auth", ("ann", "secret"), "user='name:password'"),
+    ("httpx", "auth", "ann", "user='name:password'"),
     ("httpx", "params", {"page": 1}, "params of each request"),
     ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
     ("httpx", "follow_redirects", True, ACCEPTED),
     ("httpx", "limits", None, "concurrency=256"),
     ("httpx", "http1", True, "http1_1=True"),
-    ("httpx", "http2", True, "http1_1=True"),
+    ("httpx", "http2", True, ACCEPTED),
+    ("httpx", "http2", False, "http1_1=True"),
     ("httpx", "trust_env", False, "proxy='env'"),
     ("httpx", "transport", None, "headgate.testing.mock"),
     ("httpx", "mounts", {}, "headgate.testing.mock"),
-    ("httpx", "event_hooks", {}, "a function of yours"),
+    ("httpx", "event_hooks", {}, "no hooks yet"),
     ("httpx", "default_encoding", "latin-1", "response.encoding = 'latin-1'"),
     ("httpx", "max_connections", 10, "concurrency=256"),
     ("httpx", "max_keepalive_connections", 10, "max_idle_connections=100"),
+    ("httpx", "keepalive_expiry", 5, "max_idle_connections"),
+    ("httpx", "pool_timeout", 5, "total_timeout begins with the first attempt"),
     ("requests", "allow_redirects", False, ACCEPTED),
     ("requests", "proxies", {}, "proxy='http://proxy.example:8080'"),
     ("requests", "max_retries", 3, "retries=3"),
+    ("tenacity", "retry", 3, "retries=3, in addition to the first attempt"),
+    ("backoff", "max_tries", 3, "retries=2, in addition to the first attempt"),
+    ("aiolimiter", "rate_limit", 3, "rate='100/s'"),
     ("requests", "pool_connections", 10, "concurrency=256"),
     ("requests", "pool_maxsize", 10, "concurrency=256"),
-    ("requests", "hooks", {}, "a function of yours"),
+    ("requests", "hooks", {}, "no hooks yet"),
     ("urllib3", "retries", 3, ACCEPTED),
     ("urllib3", "backoff_factor", 0.1, "retry_delay=0.5"),
     ("urllib3", "status_forcelist", [503], "retry_on='429,503'"),
@@ -58,7 +65,7 @@ OF_CLIENTS = [
     ("aiohttp", "cookie_jar", None, "headers={'Cookie': 'name=value'}"),
     ("aiohttp", "raise_for_status", True, "response.raise_for_status()"),
     ("aiohttp", "auto_decompress", False, "decode=False"),
-    ("aiohttp", "trace_configs", [], "a function of yours"),
+    ("aiohttp", "trace_configs", [], "no hooks yet"),
     ("aiohttp", "ssl", False, "insecure=True"),
     ("aiohttp", "proxy_auth", None, "proxy='http://name:password@proxy.example:8080'"),
 ]
@@ -82,7 +89,7 @@ OF_CALLS = [
     ("requests", "allow_redirects", False, ACCEPTED),
     ("requests", "proxies", {}, "the client has proxy="),
     ("requests", "stream", True, "client.stream(method, url)"),
-    ("requests", "hooks", {}, "a function of yours"),
+    ("requests", "hooks", {}, "no hooks yet"),
     ("urllib3", "body", b"a", "here it is content"),
     ("urllib3", "retries", 3, "headgate.Client(retries=...)"),
     ("aiohttp", "max_redirects", 3, "headgate.Client(max_redirects=...)"),
@@ -105,6 +112,7 @@ OF_JOBS = [
     ("httpx", "base_url", "http://127.0.0.1:1", "url='https://api.example.com/{id}'"),
     ("requests", "proxies", {}, "proxy="),
     ("requests", "max_retries", 3, "retries=3"),
+    ("tenacity", "retry", 3, "retries=3"),
     ("aiohttp", "raise_for_status", True, "fail_on='4xx,5xx'"),
     ("concurrent.futures", "max_workers", 10, "concurrency=256"),
 ]
@@ -191,24 +199,97 @@ def test_a_redirect_option_that_is_given_twice_or_is_no_switch_is_refused(
             call(**options)
 
 
-def test_certificates_cannot_be_verified_and_not_verified() -> None:
+def test_an_option_and_its_opposite_are_refused() -> None:
     with pytest.raises(TypeError, match="verify=True and insecure=True: give one of them"):
         headgate.Client(verify=True, insecure=True)
+    with pytest.raises(TypeError, match="http2=True and http1_1=True: give one of them"):
+        headgate.Client(http2=True, http1_1=True)
+    with pytest.raises(TypeError, match="auth and user: give one of them"):
+        headgate.Client(auth=("ann", "secret"), user="ann:secret")
 
 
-@pytest.mark.parametrize(("name", "ours"), ATTRIBUTES.items())
-def test_a_name_of_another_library_in_the_module_is_refused_with_ours(name: str, ours: str) -> None:
+def test_auth_of_a_client_is_its_user() -> None:
+    with (
+        headgate.testing.mock() as server,
+        headgate.Client(auth=("ann", "secret"), base_url="http://a.example") as client,
+    ):
+        route = server.get("/")
+        client.get("/")
+        assert "Basic YW5uOnNlY3JldA==" == route.calls[0].request.headers["authorization"]
+
+
+MESSAGES: Final = {
+    **{name: text for name, text in UNSUPPORTED.items() if name[0].isupper()},
+    **{name: f"here it is {text}" for name, text in ATTRIBUTES.items()},
+}
+
+
+@pytest.mark.parametrize(("name", "message"), MESSAGES.items())
+def test_a_name_of_another_library_in_the_module_is_refused_with_ours(name: str, message: str) -> None:
     assert name not in dir(headgate)
-    assert {found for found in re.findall(r"headgate\.(\w+)", ours) if not hasattr(headgate, found)} == set()
+    assert {found for found in re.findall(r"headgate\.(\w+)", message) if not hasattr(headgate, found)} == set()
     with pytest.raises(AttributeError) as raised:
         getattr(headgate, name)
-    assert f"module 'headgate' has no attribute '{name}': here it is {ours}" == str(raised.value)
+    assert f"module 'headgate' has no attribute '{name}': {message}" == str(raised.value)
 
 
-@pytest.mark.parametrize("name", ["concurrency", "max_workers"])
-def test_the_functions_for_tasks_have_a_limit(name: str) -> None:
-    with pytest.raises(TypeError, match="here it is limit=100"):
-        headgate.amap(asyncio.sleep, [0], **{name: 5})  # type: ignore[call-overload] # the mistake
+OF_TASKS = [
+    ("concurrency", "limit=100"),
+    ("max_concurrency", "limit=100"),
+    ("max_workers", "limit=100"),
+    ("semaphore", "limit=100, or a headgate.ConcurrencyLimit(100)"),
+    ("retries", "retry=headgate.Retry(4), which makes 4 attempts, the first one included"),
+    ("max_retries", "retry=headgate.Retry(4)"),
+    ("attempts", "retry=headgate.Retry(3)"),
+    ("rate_limit", "rate=headgate.Rate(100)"),
+]
+
+
+def for_each_at_once(*given: Any, **options: Any) -> None:
+    asyncio.run(headgate.for_each(*given, **options))
+
+
+@pytest.mark.parametrize("function", [headgate.amap, headgate.map, for_each_at_once])
+@pytest.mark.parametrize(("name", "ours"), OF_TASKS)
+def test_the_functions_for_tasks_name_their_options(function: Any, name: str, ours: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        function(asyncio.sleep, [0], limit=1, **{name: 5})
+    assert f"here it is {ours}" in str(raised.value)
+
+
+def test_errors_that_are_returned_have_another_option_where_results_are_not() -> None:
+    given: Any = {"return_exceptions": True}
+    with pytest.raises(TypeError, match="errors='yield'"):
+        headgate.amap(asyncio.sleep, [0], limit=1, **given)
+    with pytest.raises(TypeError, match="errors='skip'"):
+        for_each_at_once(asyncio.sleep, [0], limit=1, **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("max_attempts", "attempts=3, the first one included"),
+        ("tries", "attempts=3"),
+        ("stop", "attempts=3"),
+        ("wait", "backoff=0.1"),
+        ("retry", "on=(ConnectionError, TimeoutError)"),
+        ("max_wait", "max_backoff=60"),
+    ],
+)
+def test_a_retry_names_its_arguments(name: str, ours: str) -> None:
+    options: Any = {name: 3}
+    with pytest.raises(TypeError) as raised:
+        headgate.Retry(**options)
+    assert f"Retry() got an unexpected keyword argument '{name}': here it is {ours}" in str(raised.value)
+
+
+def test_a_call_for_many_requests_names_the_option_of_the_client(client: headgate.Client) -> None:
+    given: Any = {"concurrency": 5}
+    message = r"fetch_many\(\) got .* 'concurrency': it is an option of the client, headgate.Client\(concurrency="
+    with pytest.raises(TypeError, match=message):
+        client.fetch_many([URL], **given)
+    with pytest.raises(TypeError, match=message):
+        headgate.AsyncClient().fetch_many([URL], **given)
 
 
 class Timeout:
@@ -239,19 +320,52 @@ def test_a_call_for_a_token_names_the_option(client: headgate.Client) -> None:
         client.get(URL, auth=object())  # type: ignore[arg-type] # the mistake
 
 
+def an_object(kind: str) -> object:
+    """Returns an object of a class that has the attributes of this entry."""
+    response = headgate.Response(
+        headgate.Request(URL), SimpleNamespace(final_url=URL, elapsed_us=0, attempts=1, status=404)
+    )
+    objects: dict[str, Callable[[], object]] = {
+        "AsyncClient": headgate.AsyncClient,
+        "Client": headgate.Client,
+        "EngineClient": headgate.Client,
+        "RequestError": lambda: headgate.ConnectError("refused"),
+        "Response": lambda: response,
+        "StatusError": lambda: headgate.StatusError("not found", response),
+    }
+    # A streamed response is made by a stream alone; its attributes are not read here.
+    return objects[kind]() if kind in objects else object.__new__(getattr(headgate, kind))
+
+
 @pytest.mark.parametrize(
-    ("there", "here"),
-    [("ok", "is_success"), ("status", "status_code"), ("reason", "reason_phrase"), ("iter_content", "iter_bytes")],
+    ("kind", "there", "here"), [(kind, there, here) for kind, names in MEMBERS.items() for there, here in names.items()]
 )
-def test_an_attribute_of_a_response_of_another_library_is_refused_with_ours(there: str, here: str) -> None:
-    response = headgate.Response(headgate.Request(URL), None)  # type: ignore[arg-type] # it is not read
-    with pytest.raises(AttributeError, match=f"has no attribute '{there}': here it is {here}"):
-        getattr(response, there)
-    assert not hasattr(response, "unknown")
+def test_an_attribute_of_an_object_of_another_library_is_refused_with_ours(kind: str, there: str, here: str) -> None:
+    owner = an_object(kind)
+    with pytest.raises(AttributeError) as raised:
+        getattr(owner, there)
+    assert f"'{type(owner).__name__}' object has no attribute '{there}': here it is {here}" == str(raised.value)
+    if re.fullmatch(r"\w+\(\)", here):
+        assert hasattr(type(owner), here.removesuffix("()"))
+    assert not hasattr(owner, "unknown")
+
+
+def test_a_client_in_the_block_of_the_other_one_names_it() -> None:
+    async def wrong() -> None:
+        async with headgate.Client():  # type: ignore[attr-defined] # the mistake
+            pass
+
+    with pytest.raises(TypeError, match="for `async with`, there is"):
+        asyncio.run(wrong())
+    with (
+        pytest.raises(TypeError, match="for `with`, there is"),
+        headgate.AsyncClient(),  # type: ignore[attr-defined] # the mistake
+    ):
+        pass
 
 
 def test_each_name_in_the_table_leads_to_an_option_that_exists() -> None:
-    functions: list[Any] = [headgate.Client, headgate.fetch, headgate.amap]
+    functions: list[Any] = [headgate.Client, headgate.fetch, headgate.amap, headgate.Retry]
     known = {name for function in functions for name in inspect.signature(function).parameters}
     known |= {field.name for field in dataclasses.fields(headgate.Request)}
     for name, meanings in MEANINGS.items():

@@ -11,6 +11,7 @@ OTHERS = "other programs"
 
 NAMES = [
     ("curl", "-X", ACCEPTED),
+    ("curl", "--request", ACCEPTED),
     ("curl", "-H", ACCEPTED),
     ("curl", "-d", ACCEPTED),
     ("curl", "--data-urlencode", ACCEPTED),
@@ -46,7 +47,7 @@ NAMES = [
     ("curl", "--cookie-jar", "--redirect-cookies"),
     ("curl", "--location-trusted", "--credentials-for"),
     ("curl", "--max-filesize", "--max-body-size"),
-    ("curl", "--max-redirs", "--max-redirects"),
+    ("curl", "--max-redirs", ACCEPTED),
     ("curl", "--limit-rate", "--rate"),
     ("curl", "--parallel-max", "-c"),
     ("curl", "--oauth2-bearer", "--bearer"),
@@ -95,6 +96,16 @@ NAMES = [
     (OTHERS, "--rate-limit", "--rate"),
     (OTHERS, "--token", "--bearer"),
     (OTHERS, "--no-verify", "--insecure"),
+    (OTHERS, "--api-key", "--bearer"),
+    (OTHERS, "--api-key", "-H"),
+    (OTHERS, "--params", "--url"),
+    (OTHERS, "--query", "--url"),
+    (OTHERS, "--json-path", "--extract"),
+    (OTHERS, "--select", "--extract"),
+    (OTHERS, "--log", "--summary"),
+    (OTHERS, "--id-column", "--keep"),
+    (OTHERS, "--columns", "--keep"),
+    (OTHERS, "--columns", "--drop"),
 ]
 """A program, a flag of it, and whether it is accepted or a flag that the message must have."""
 
@@ -107,6 +118,12 @@ IN_WORDS = [
     (OTHERS, "--dry-run", "headgate plan"),
     (OTHERS, "--urls", "INPUT"),
     (OTHERS, "--ignore-errors", "not needed"),
+    (OTHERS, "--skip-empty", "fails as invalid_request"),
+    (OTHERS, "--log", "standard error"),
+    (OTHERS, "--dedupe", "duplicates are separate rows"),
+    (OTHERS, "--delimiter", ".tsv"),
+    (OTHERS, "--sep", "commas"),
+    (OTHERS, "--encoding", "UTF-8"),
 ]
 """Flags that need none here, or that are not supported, with words of the message."""
 
@@ -136,6 +153,25 @@ def test_the_error_for_a_flag_that_needs_none_here_explains_it_in_words(program:
     (message,) = command.mistakes("fetch", "u.txt", "-o", "r", name)
     assert f"{whose(program)} {name} is " in message
     assert words in message
+
+
+@pytest.mark.parametrize("name", [*_foreign.MEANINGS])
+def test_no_verb_suggests_a_flag_that_is_only_spelled_like_one_of_another_program(name: str) -> None:
+    known = command.flags_of("plan")
+    for verb in ("fetch u.txt -o r", "plan u.txt", "retry r", "set r"):
+        if verb != "plan u.txt" or name not in known:
+            assert not any("did you mean" in message for message in command.mistakes(*verb.split(), name))
+    if name not in known:
+        assert "did you mean -" not in "".join(command.mistakes("help", name, see="headgate --help"))
+
+
+def test_a_verb_with_some_flags_of_fetch_recommends_only_those_that_it_has() -> None:
+    why = "a retry sends the requests of its job, and writes the same columns"
+    assert ["unknown flag --qps: other programs' --qps is --rate here"] == command.mistakes("retry", "r", "--qps")
+    assert [f"unknown flag --query: {why}"] == command.mistakes("retry", "r", "--query")
+    assert [f"unknown flag --format: it belongs to headgate fetch; {why}"] == command.mistakes("retry", "r", "--format")
+    settable = "it belongs to headgate fetch; a running job can't change it"
+    assert [f"unknown flag --timeout: {settable}"] == command.mistakes("set", "r", "--timeout", "5s")[:1]
 
 
 def test_every_flag_that_replaces_one_of_another_program_exists_and_none_of_those_does() -> None:

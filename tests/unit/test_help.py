@@ -9,9 +9,11 @@ import pytest
 
 from headgate._native import ERROR_KINDS
 from headgate.cli import _fetch_flags
+from headgate.cli._exit_codes import MEANINGS, STATUS_MEANINGS
 from headgate.cli._groups import GROUPS
 from headgate.cli._parser import Flag, Parser
-from support.command import VERBS, flags_in, mistakes, printed
+from headgate.jobs._options import ENTRIES, FETCH
+from support.command import VERBS, flags_in, flags_of, mistakes, printed
 
 MOST_FLAGS = 12
 """The bound of flags in a group of `headgate fetch --help`."""
@@ -83,8 +85,8 @@ def test_the_error_kinds_are_explained() -> None:
 
 
 def test_the_list_of_help_has_the_verbs_and_then_the_topics() -> None:
-    names = re.findall(r"^  (\w+) ", printed("help"), re.MULTILINE)
-    assert [*VERBS, "help", *GROUPS, "errors"] == names
+    names = re.findall(r"^  ([\w-]+) ", printed("help"), re.MULTILINE)
+    assert [*VERBS, "help", *GROUPS, "errors", "ERROR_KIND", "exit-codes", "templates", "--as-json"] == names
 
 
 def test_a_plan_refers_to_the_groups_of_fetch() -> None:
@@ -118,15 +120,93 @@ def test_a_topic_that_is_a_group_and_a_flag_is_the_group_unless_it_has_hyphens()
         ("--max-rows", "max-rwos"),
         ("--retry-on", "--rety-on"),
         ("--if-exists", "if_exist"),
+        ("templates", "templats"),
+        ("unexpected_response", "unexpected-respons"),
     ],
 )
-def test_an_unknown_topic_is_refused_with_the_nearest_verb_group_or_flag(hint: str, topic: str) -> None:
-    assert [f"unknown verb, group or flag {topic}: did you mean {hint}?"] == refused("help", topic)
+def test_an_unknown_topic_is_refused_with_the_nearest_topic(hint: str, topic: str) -> None:
+    assert [f"unknown topic {topic}: did you mean {hint}?"] == refused("help", topic)
 
 
-@pytest.mark.parametrize("topic", ["xyzzy", "--xyzzy"])
+@pytest.mark.parametrize("topic", ["xyzzy", "--xyzzy", "notes"])
 def test_a_topic_that_is_like_nothing_is_refused_without_a_suggestion(topic: str) -> None:
-    assert [f"unknown verb, group or flag {topic}"] == refused("help", topic)
+    assert [f"unknown topic {topic}"] == refused("help", topic)
+
+
+@pytest.mark.parametrize("topic", ["query", "--query"])
+def test_a_topic_that_is_a_flag_of_another_program_is_refused_with_ours(topic: str) -> None:
+    advice = "other programs' --query is a query in --url, as 'http://host/?q={q}'"
+    assert [f"unknown topic {topic}: {advice}"] == refused("help", topic)
+
+
+@pytest.mark.parametrize("topic", ["templates", "template"])
+def test_templates_are_explained_in_15_lines_with_two_examples(topic: str) -> None:
+    page = printed("help", topic)
+    assert all(words in page for words in ("{column}", "{column|default}", "--json", "invalid_request", ".txt"))
+    assert len(page.splitlines()) <= 15
+    examples = [shlex.split(line) for line in page.splitlines() if line.startswith("  headgate ")]
+    assert 2 == len(examples)
+    for _, _, *words in examples:
+        values = _fetch_flags.parser().read(words)
+        assert values is not None
+        assert [] == values.mistakes
+
+
+@pytest.mark.parametrize("topic", ["exit-codes", "exit_codes", "exit-code"])
+def test_the_exit_codes_are_explained_in_their_two_tables(topic: str) -> None:
+    page = printed("help", topic)
+    every, status = page.split("exit codes of headgate status:\n")
+    assert every.startswith("exit codes of all verbs but headgate status:\n")
+    assert [[str(code) for code in MEANINGS], [str(code) for code in STATUS_MEANINGS]] == [
+        re.findall(r"^  (\d+) ", table, re.MULTILINE) for table in (every, status)
+    ]
+
+
+@pytest.mark.parametrize(("kind", "when"), ERROR_KINDS)
+def test_each_error_kind_has_a_page_or_a_part_of_one(kind: str, when: str) -> None:
+    pages = {" ".join(printed("help", topic).split()) for topic in (kind, kind.replace("_", "-"))}
+    (page,) = pages
+    assert f"An error kind: {when.replace('`', '')}." in page
+    assert f"`headgate retry OUT --only {kind}`" in page
+    is_retried = kind in f"{FETCH.entries['retry_on'].option.default},connect_timeout".split(",")
+    assert is_retried == ("It is retried by default." in page)
+    assert {*flags_in(page)} <= {*flags_of("fetch"), "--only"}
+
+
+def test_the_page_of_an_error_kind_names_the_flags_that_decide_about_it() -> None:
+    page = printed("help", "unexpected_response")
+    assert page.startswith("  unexpected_response\n      An error kind: the response lacks a required value.")
+    assert "See --require." in " ".join(page.split())
+
+
+def test_what_is_a_flag_or_a_group_and_an_error_kind_has_both_on_its_page() -> None:
+    assert re.search(r"(?s)^  --timeout TIME\n.*\n  timeout\n      An error kind: ", printed("help", "timeout"))
+    assert re.search(r"(?s)^tls: .*\n  tls\n      An error kind: .*\nexamples:\n", printed("help", "tls"))
+
+
+KINDS = {kind for kind, _ in ERROR_KINDS}
+
+
+FLAGS_OF_OPTIONS = [option.flags_of(name)[-1] for name, option in ENTRIES.items() if option.group in GROUPS]
+
+
+@pytest.mark.parametrize("topic", [*GROUPS, *FLAGS_OF_OPTIONS])
+def test_options_are_flags_in_the_help(topic: str) -> None:
+    # `headgate help --json` is all flags as JSON.
+    page, _, _ = printed("help", topic.replace("--json", "json")).partition("\nexamples:")
+    names = set(re.findall(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b", page))
+    assert set() == (names & {*ENTRIES, "base_url"}) - KINDS
+    assert not re.search(r"`|\(\)|\[\d|{\"", page.partition("`headgate ")[0])
+
+
+def test_values_in_the_help_are_as_they_are_typed() -> None:
+    page = " ".join(printed("help", "limits").split())
+    assert 'A mapping such as "slow.example=2,*=auto" limits hosts by their names' in page
+    assert "Default: no limit but --concurrency." in page
+    assert 'as in "429,5xx"; with "none", a row succeeds' in printed("help", "--fail-on").replace("\n      ", " ")
+    assert "or @FILE for a file with one on each line" in " ".join(printed("help", "--proxy").split())
+    assert "the token in this file" in printed("help", "--bearer")
+    assert "--network public" in printed("fetch", "--help")
 
 
 @pytest.mark.parametrize("spelling", ["--as-json", "--json"])
@@ -147,7 +227,7 @@ def refused(*arguments: str) -> list[str]:
     return mistakes(*arguments, see="headgate --help")
 
 
-@pytest.mark.parametrize("verb", ["status", "plan"])
+@pytest.mark.parametrize("verb", ["fetch", "plan", "retry", "status"])
 def test_json_for_programs_has_one_spelling(verb: str) -> None:
     parser: Parser = import_module(f"headgate.cli.{verb}").parser()
     assert {"--as-json", "--no-as-json"} <= {name for flag in parser.flags() for name in flag.names}

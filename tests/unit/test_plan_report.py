@@ -79,7 +79,10 @@ def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
         "  credentials  for every host",
         "  network      any address but link-local and metadata ones",
         "  machine      ...",
-        "how long it takes follows from the time of a response: give that with --assume-latency, or use --probe 10",
+        (
+            "how long it takes depends on the time of a response: estimate that with --assume-latency, "
+            "or measure it with --probe 10"
+        ),
         "",
         "row 0 to http://a.example",
         "  GET /0 HTTP/1.1",

@@ -19,7 +19,7 @@ from support.virtual_clock import VirtualClockLoop, run_on_virtual_clock
         (ValueError, "must be above 0 and finite, not -1.5", -1.5),
         (ValueError, "must be above 0 and finite, not inf", math.inf),
         (ValueError, "must be above 0 and finite, not nan", math.nan),
-        (TypeError, "must be a number, not str", "100"),
+        (TypeError, r"must be a number, not str(: write .*)?", "100"),
         (TypeError, "must be a number, not bool", True),
     ],
 )

@@ -53,7 +53,7 @@ def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
     git(checkout, "tag", "v1.2.4")
     (checkout / "new").touch()
     assert [
-        "Cargo.toml has version 1.2.3: change it, and run make build, which changes Cargo.lock",
+        "Cargo.toml has version 1.2.3: change it, and run cargo update --workspace",
         "the first release in CHANGELOG.md must be '## [1.2.4] - 2026-12-01'",
         "the tree has changes that are not committed, such as new",
         "this is not the branch main",

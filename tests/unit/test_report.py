@@ -27,7 +27,7 @@ def test_the_report_has_the_outcomes_and_the_bottleneck() -> None:
         "  memory               64.0 MiB at peak",
         "  CPU                  5.4 s, 54.2 s per million requests",
         "bottleneck: this machine. Its workers are 98 % busy",
-        "note: only 900 of 1,000 fit below the limit of open files",
+        "note: only 900 of 1,000 fit within the limit of open files",
         "results are in results: look at them with `headgate show results`",
     ]
 
@@ -45,11 +45,11 @@ def test_the_report_counts_retries_pauses_and_throttled_time() -> None:
     assert shown[6:13] == [
         "  retried              1,203  (status:503: 1,200, timeout: 3)",
         (
-            "  not retried          7  servers may have acted on them: --idempotency-key gives rows keys,"
-            " --retry-non-idempotent does without"
+            "  not retried          7  servers may have acted on them: --idempotency-key lets servers recognise a retry"
+            ", --retry-non-idempotent retries anyway"
         ),
         "  resent               1,004  their connections had just been closed",
-        "  left out             12 headers that break the rules for headers",
+        "  headers skipped      12  they break the rules for headers",
         "  pauses               39  (a.example: 9, b.example: 8, c.example: 7, d.example: 6, e.example: 5, ...)",
         "  stalled              6.0 s  the process did not run, which counts against no host",
         "  throttled            62.0 s by rate limit per host, 0.5 s by retry backoff",
@@ -98,7 +98,7 @@ def test_the_report_of_a_resumed_run_has_its_own_figures_and_those_of_the_job() 
     assert [
         "bottleneck: this machine. Its workers are 98 % busy",
         "in total 200,000 of 200,000 rows done, 60 failed",
-        "note: only 900 of 1,000 fit below the limit of open files",
+        "note: only 900 of 1,000 fit within the limit of open files",
         "results are in results: look at them with `headgate show results`",
         "retry failed rows with `headgate retry results`",
     ] == resumed[-5:]
@@ -216,7 +216,7 @@ def test_the_report_of_a_retry_counts_rows_that_succeeded_and_rows_that_failed_o
     assert "done: 100,000 rows retried in 3.3 s" == again[0]
     assert [
         "  succeeded            99,985  (2xx: 99,955, 4xx: 30)",
-        "  failed again         15",
+        "  failed               15",
         "in total 200,000 of 200,000 rows done, 60 failed",
     ] == [line for line in again if line.startswith(("  succeeded", "  failed", "in total"))]
     assert [] == [line for line in again if "run the same" in line]
@@ -254,10 +254,10 @@ def test_the_report_offers_no_retry_of_invalid_requests() -> None:
 
 
 def test_requests_that_were_dropped_after_the_grace_are_counted() -> None:
-    assert "  dropped              1,234  in flight at the end: not in the results, and can be fetched again" in lines(
+    assert "  abandoned            1,234  in flight at the end: not in the results, and can be fetched again" in lines(
         interrupted=True, abandoned=1_234
     )
-    assert [] == [line for line in lines(interrupted=True) if "dropped" in line]
+    assert [] == [line for line in lines(interrupted=True) if "abandoned" in line]
 
 
 def test_after_a_failed_write_the_report_does_not_claim_that_all_results_exist(tmp_path: Path) -> None:
@@ -287,14 +287,14 @@ def test_attempts_that_failed_have_latencies_too() -> None:
 @pytest.mark.parametrize(
     ("expected", "url"),
     [
-        ("(no URL)", ""),
-        ("http://a/" + "b" * 71, "http://a/" + "b" * 71),
-        ("http://a/" + "b" * 70 + "…", "http://a/" + "b" * 72),
+        ("", ""),
+        ("http://a/" + "b" * 71 + ": ", "http://a/" + "b" * 71),
+        ("http://a/" + "b" * 70 + "…: ", "http://a/" + "b" * 72),
     ],
 )
 def test_a_url_that_failed_is_shown_as_far_as_it_helps(expected: str, url: str) -> None:
     example = {"invalid_request": {"row": 1, "url": url, "message": "no host"}}
-    assert f"    invalid_request  1  row 1: {expected}: no host" in lines(
+    assert f"    invalid_request  1  row 1: {expected}no host" in lines(
         errors={"invalid_request": 1}, error_examples=example
     )
 

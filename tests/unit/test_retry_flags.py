@@ -74,7 +74,7 @@ def test_an_empty_kind_is_not_all_of_them(kinds: str) -> None:
 
 
 def test_results_on_standard_output_cannot_be_retried() -> None:
-    assert ["OUT must be the directory of a job: what went to standard output is not remembered"] == mistakes("-")
+    assert ["OUT must be the directory of a job: what went to standard output is not recorded"] == mistakes("-")
 
 
 def test_every_option_has_its_flag() -> None:

@@ -23,6 +23,11 @@ def values(*arguments: str) -> Values:
         ((0.0, 3.0), "0..3s"),
         ((0.5, 2.0), "500ms..2s"),
         ((60.0, 120.0), "1m..2m"),
+        ((0.01, 0.06), "10..60ms"),
+        ((0.01, 0.06), "10..60 ms"),
+        ((60.0, 120.0), "1..2m"),
+        ((0.01, 60.0), "10ms..60"),
+        ((1.0, 1000.0), "1..1e3s"),
     ],
 )
 def test_a_delay_is_a_duration_or_a_range_of_durations(expected: tuple[float, float], text: str) -> None:

@@ -42,7 +42,7 @@ def test_the_report_has_all_that_is_known() -> None:
         "  started              2026-11-20 20:19:33 UTC",
         "",
         "command  started                  last commit                 rows  end",
-        "fetch    2026-11-20 20:19:33 UTC  2026-11-20 20:21:07 UTC   60,000  killed or failed",
+        "fetch    2026-11-20 20:19:33 UTC  2026-11-20 20:21:07 UTC   60,000  did not end",
         "fetch    2026-11-20 20:58:00 UTC  2026-11-20 21:00:05 UTC  100,000  ended",
     ] == lines()
 
@@ -67,7 +67,7 @@ def test_the_report_has_all_that_is_known() -> None:
         ("0 of 0 rows done (100 %); finished", {"done": 0, "rows": 0, "finished": True}),
         (
             (
-                "160,000 rows done, of how many is not known yet; "
+                "160,000 rows done; the total is not known yet; "
                 "stopped: it can't be resumed, because its input can't be read again"
             ),
             {"rows": None, "resumable": False},
@@ -90,7 +90,7 @@ def test_the_status_has_the_note_about_the_directory() -> None:
 
 def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:
     runs = [run | {"ended": False} for run in STATUS["runs"]]
-    assert ["killed or failed", "running"] == [line.rpartition("  ")[2] for line in lines(running=True, runs=runs)[-2:]]
+    assert ["did not end", "running"] == [line.rpartition("  ")[2] for line in lines(running=True, runs=runs)[-2:]]
 
 
 def test_runs_are_not_a_table_where_that_is_wider_than_the_terminal() -> None:

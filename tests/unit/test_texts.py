@@ -4,8 +4,11 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, Final
+
+import pytest
 
 from headgate import JobStatus, Snapshot, Summary
 from headgate._native import ERROR_KINDS
@@ -18,7 +21,7 @@ from support import command
 from support.documents import ROOT
 from support.figures import RESUMED, SNAPSHOT, STATUS, SUMMARY
 from support.message_file import check
-from support.rust_strings import sentences, sources
+from support.sentences import of_engine, of_package
 
 FAILURE: Final = {"kind": "output", "message": ["results/part-00000001.parquet.tmp: no space left on device"]}
 THROTTLED: Final = {
@@ -114,9 +117,12 @@ def test_the_mistakes_on_the_command_line_are_explained_as_in_the_file() -> None
     check("Mistakes on the command line", "\n".join([*commands, "", "# flags of other programs", *foreign]))
 
 
-def test_the_sentences_of_the_engine_are_those_in_the_file() -> None:
-    modules = ((path.relative_to(ROOT), list(sentences(path.read_text(encoding="utf-8")))) for path in sources(ROOT))
+@pytest.mark.parametrize(("chapter", "modules"), [("The package", of_package), ("The engine", of_engine)])
+def test_the_sentences_of_the_code_are_those_in_the_file(
+    chapter: str, modules: Callable[[Path], Iterable[tuple[Path, list[str]]]]
+) -> None:
+    found = ((path.relative_to(ROOT), sentences) for path, sentences in modules(ROOT) if sentences)
     check(
-        "The engine: its sentences, by module, without their values",
-        "\n\n".join("\n".join([f"# {path}", *(found)]) for path, found in modules if found),
+        f"{chapter}: its sentences, by module, without their values",
+        "\n\n".join("\n".join([f"# {path}", *sentences]) for path, sentences in found),
     )

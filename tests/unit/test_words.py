@@ -58,7 +58,7 @@ def texts(directory: str) -> dict[str, str]:
     files = (
         [root]
         if root.is_file()
-        else [path for path in root.rglob("*") if path.suffix in {".py", ".pyi", ".rs", ".txt"}]
+        else [path for path in root.rglob("*") if path.suffix in {".py", ".pyi", ".rs", ".txt", ".md"}]
     )
     assert files
     return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in files}
@@ -70,7 +70,9 @@ def test_private_words_are_found_in_prose_and_in_names() -> None:
     assert [] == private_words_in("trailing whitespace, trailers, labelled, headgate and inboxed")
 
 
-@pytest.mark.parametrize("directory", ["python/headgate", "crates", "tests/snapshots", "README.md"])
+@pytest.mark.parametrize(
+    "directory", ["python/headgate", "crates", "tests/snapshots", "README.md", "docs", "CHANGELOG.md"]
+)
 def test_the_code_and_its_messages_have_no_private_words(directory: str) -> None:
     found = {path: private_words_in(text) for path, text in texts(directory).items()}
     assert {} == {path: lines for path, lines in found.items() if lines}

@@ -28,7 +28,7 @@ pub(crate) const DEFAULT_RETRIES: u16 = 3;
 pub(crate) const DEFAULT_RETRY_ON: &str = "connect,dns,proxy,connection_closed,timeout,408,425,429,500,502,503,504";
 pub(crate) const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(500);
 pub(crate) const DEFAULT_RETRY_MAX_DELAY: Duration = Duration::from_secs(60);
-pub(crate) const DEFAULT_MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub(crate) const DEFAULT_RETRY_MAX_PAUSE: Duration = Duration::from_secs(3600);
 pub(crate) const DEFAULT_HOST_DOWN_AFTER: Duration = Duration::from_secs(900);
 /// The default for a host that has never responded.
 pub(crate) const DEFAULT_HOST_NEVER_UP_AFTER: Duration = Duration::from_secs(30);

@@ -141,7 +141,7 @@ error_kinds! {
     Protocol = "protocol" (Responded, Nothing, Neutral, Maybe): "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe): "the body is longer than the limit, as received or as decoded",
     Decode = "decode" (Nothing, Nothing, Neutral, Maybe): "the body is not what its content-encoding says, or ends in the middle of it",
-    HostDown = "host_down" (Nothing, Nothing, Neutral, Maybe): "the host did not respond for too long, or requested too long a pause; the row was not retried any more",
+    HostDown = "host_down" (Nothing, Nothing, Neutral, Maybe): "the host did not respond for too long, or requested too long a pause; the row was not retried again",
     Proxy = "proxy" (Nothing, Unreachable, Neutral, No): "the proxy could not be reached, or refused to connect to the host",
     TooManyRedirects = "too_many_redirects" (Nothing, Nothing, Neutral, Maybe): "there were more redirects than are followed",
     RedirectLoop = "redirect_loop" (Nothing, Nothing, Neutral, Maybe): "a redirect led back to a request that the row had made before",

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub use crate::choices::{HostBy, RowCost};
 use crate::defaults::{
-    DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, DEFAULT_MAX_RETRY_AFTER, DEFAULT_NETWORK_DOWN_AFTER,
+    DEFAULT_HOST_DOWN_AFTER, DEFAULT_HOST_NEVER_UP_AFTER, DEFAULT_RETRY_MAX_PAUSE, DEFAULT_NETWORK_DOWN_AFTER,
     DEFAULT_NETWORK_NEVER_UP_AFTER, DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON,
 };
 use crate::error::ErrorKind;
@@ -232,6 +232,13 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Returns all mistakes in the combination of the options.
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let is_without_rate = self.burst.is_some() && !self.has_rates();
+        let message = || message!("limits nothing without ", OptionName::Rate, " or ", OptionName::RatePerHost);
+        is_without_rate.then(|| Mistake { option: OptionName::Burst, message: message() }).into_iter().collect()
+    }
+
     /// Returns whether there is a rate limit for the run or for hosts.
     pub fn has_rates(&self) -> bool {
         self.rate.is_some() || !self.rate_per_host.is_none()
@@ -347,7 +354,7 @@ pub struct Retrying {
     /// Whether each row has a key of its own, by which a server recognises a retry.
     pub idempotency_key: bool,
     /// If a server requests a longer pause, its waiting rows fail.
-    pub max_retry_after: Duration,
+    pub retry_max_pause: Duration,
     /// The rows of a host that has sent no response for this long fail; `None`: [`DEFAULT_HOST_DOWN_AFTER`], or
     /// [`DEFAULT_HOST_NEVER_UP_AFTER`] if it has never sent one.
     pub host_down_after: Option<Duration>,
@@ -394,7 +401,7 @@ impl Default for Retrying {
             total_timeout: None,
             non_idempotent: false,
             idempotency_key: false,
-            max_retry_after: DEFAULT_MAX_RETRY_AFTER,
+            retry_max_pause: DEFAULT_RETRY_MAX_PAUSE,
             host_down_after: None,
             network_down_after: NetworkDownAfter::default(),
         }

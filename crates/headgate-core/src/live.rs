@@ -115,7 +115,7 @@ impl Live {
             OptionName::RetryDelay => retrying.delay = seconds_of(option, text)?,
             OptionName::RetryMaxDelay => retrying.max_delay = seconds_of(option, text)?,
             OptionName::TotalTimeout => retrying.total_timeout = or_none(text, |text| seconds_of(option, text))?,
-            OptionName::MaxRetryAfter => retrying.max_retry_after = seconds_of(option, text)?,
+            OptionName::RetryMaxPause => retrying.retry_max_pause = seconds_of(option, text)?,
             OptionName::HostDownAfter => retrying.host_down_after = or_none(text, |text| seconds_of(option, text))?,
             OptionName::NetworkDownAfter => {
                 let time = or_none(text, |text| seconds_of(option, text))?;
@@ -176,7 +176,7 @@ mod tests {
             ("retry_delay", "2.5", "0.5"),
             ("retry_max_delay", "9", "60"),
             ("total_timeout", "5", "none"),
-            ("max_retry_after", "1", "3600"),
+            ("retry_max_pause", "1", "3600"),
             ("host_down_after", "1", "none"),
             ("network_down_after", "1", "none"),
             ("max_failures", "never", "none"),

@@ -14,7 +14,7 @@ use crate::choices::{
 };
 use crate::defaults::{
     DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_HTTP2_STREAMS, DEFAULT_MAX_BODY_SIZE,
-    DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_MAX_RETRY_AFTER, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD,
+    DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_RETRY_MAX_PAUSE, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD,
     DEFAULT_RETRIES, DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_ON, DEFAULT_SHUTDOWN_TIMEOUT,
     DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
 };
@@ -257,7 +257,7 @@ options! {
     ]
     MethodOption "The method of rows without their own." { group: "request", of_job: true } [
         Method "method" OptionKind::Text => "Method for rows without their own."
-            { default_means: "`GET`, or `POST` for a request with a body", flags: &["-X", "--method"],
+            { default_means: "`GET`, or `POST` for a request with a body", flags: &["-X", "--request", "--method"],
               metavar: "METHOD" }
     ]
     PolicyOptions "The user agent, and which rows fail." { group: "request", of_job: true } [
@@ -279,7 +279,8 @@ options! {
               flag_help: "redirects to follow: follow, same-origin or none; others are responses" }
         MaxRedirects "max_redirects" OptionKind::Whole { range: 1..=1000 } =>
             "Most redirects to follow for a row; one with more fails."
-            { default: DefaultValue::Whole(DEFAULT_MAX_REDIRECTS as u64), metavar: "N" }
+            { default: DefaultValue::Whole(DEFAULT_MAX_REDIRECTS as u64), flags: &["--max-redirs", "--max-redirects"],
+              metavar: "N" }
     ]
     RedirectChainOption "Whether redirects are kept." { group: "redirects", of_job: true } [
         KeepRedirects "keep_redirects" OptionKind::Switch =>
@@ -311,7 +312,7 @@ options! {
               flag_help: "extracted columns without which a row fails (if its status is 2xx); can be repeated" }
     ]
     DropOption "The columns that are left out of the results." { group: "columns", of_job: true } [
-        Drop "drop" OptionKind::List => "Columns that the results are to go without, such as `body` and `headers`."
+        Drop "drop" OptionKind::List => "Columns to leave out of the results, such as `body` and `headers`."
             { metavar: "COLUMNS",
               flag_help: "leave these columns out of the results, as in body,headers; can be repeated" }
     ]
@@ -442,9 +443,9 @@ options! {
         AllowPort "allow_port" OptionKind::Ports => "The only ports that may be connected to."
             { default_means: "all", metavar: "PORT",
               flag_help: "allow connections to this port, and to no others; can be repeated" }
-        TrustProxy "trust_proxy" OptionKind::Switch =>
-            "Leave it to proxies what they connect to, also with `network=\"public\"`."
-            { of_job: false, flag_help: "leave it to proxies what they connect to, also with --network public",
+        ProxyAnyAddress "proxy_any_address" OptionKind::Switch =>
+            "Let proxies connect to any address, also with `network=\"public\"`."
+            { of_job: false, flag_help: "let proxies connect to any address, also with --network public",
               group: "proxies" }
     ]
     ProxyOptions "Proxies." { group: "proxies" } [
@@ -548,7 +549,7 @@ options! {
             "Requests that may start at once after a pause, where a rate limits them."
             { default_means: "as many as the rate allows in 10 ms, and at least 1", metavar: "N" }
         CostRate "cost_rate" OptionKind::Text =>
-            "Most cost in a time, for servers that count something else than requests: `\"150000/m\"`. What a row \
+            "Most cost in a time, for servers that count something other than requests: `\"150000/m\"`. What a row \
                 costs is in `cost_column`, or is the size of its body (`cost_estimate`)."
             { default_means: "no limit", metavar: "N/TIME",
               flag_help: "most cost in a time, such as 150000/m; each row needs a cost for it", group: "costs" }
@@ -584,16 +585,16 @@ options! {
             "Longest delay before the second attempt. It doubles with each further one; the actual delay is drawn \
                 evenly from zero up to it."
             { default: DefaultValue::Seconds(DEFAULT_RETRY_DELAY), unit: "seconds", metavar: "TIME" }
-        RetryMaxDelay "retry_max_delay" OptionKind::Seconds { or_zero: true } => "Where that doubling ends."
+        RetryMaxDelay "retry_max_delay" OptionKind::Seconds { or_zero: true } => "The longest delay before a retry."
             { default: DefaultValue::Seconds(DEFAULT_RETRY_MAX_DELAY), unit: "seconds", metavar: "TIME",
               flag_help: "longest delay before any attempt" }
         TotalTimeout "total_timeout" OptionKind::Seconds { or_zero: false } =>
             "Timeout of a row over all attempts and the waits between them."
             { default_means: "none", metavar: "TIME", group: "timeouts" }
-        MaxRetryAfter "max_retry_after" OptionKind::Seconds { or_zero: true } =>
+        RetryMaxPause "retry_max_pause" OptionKind::Seconds { or_zero: true } =>
             "Longest pause that a server may request, as with `Retry-After`. If a server requests more, the rows that \
                 wait for it fail as `host_down`."
-            { default: DefaultValue::Seconds(DEFAULT_MAX_RETRY_AFTER), unit: "seconds", metavar: "TIME" }
+            { default: DefaultValue::Seconds(DEFAULT_RETRY_MAX_PAUSE), unit: "seconds", metavar: "TIME" }
         HostDownAfter "host_down_after" OptionKind::Seconds { or_zero: false } =>
             "How long a host may send no response before its rows fail as `host_down`. A host that has never sent one \
                 has less time."

@@ -78,7 +78,8 @@ pub fn seconds(option: OptionName, value: f64) -> Result<Duration, String> {
 }
 
 /// The units of durations, in seconds.
-const UNITS: [(&str, f64); 6] = [("", 1.0), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
+const UNITS: [(&str, f64); 7] =
+    [("", 1.0), ("ms", 0.001), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)];
 
 /// Parses a duration, `500ms`, `30s`, `5m`, `2h` or `1d`, into seconds; a bare number is seconds.
 ///

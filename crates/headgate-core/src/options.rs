@@ -271,7 +271,7 @@ pub struct RequestOptions {
     /// The address that the URL of the command line or a client's base has for a host.
     pub named_address: Option<IpAddr>,
     /// Allows proxies to connect to any address, although only public addresses may be connected to.
-    pub trust_proxy: bool,
+    pub proxy_any_address: bool,
     /// The mock transport; `None`: the network, as always outside of tests.
     pub mock_transport: Option<MockTransport>,
 }
@@ -398,7 +398,7 @@ impl Default for RequestOptions {
             interface: None,
             network: NetworkOptions::default(),
             named_address: None,
-            trust_proxy: false,
+            proxy_any_address: false,
             mock_transport: None,
         }
     }

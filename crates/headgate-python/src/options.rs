@@ -255,7 +255,7 @@ impl OptionReader<'_, '_> {
         self.read_each(OptionName::DenyNet, deny_net, parse_net);
         self.read_each(OptionName::AllowPort, allow_port, port);
         request.network.normalize();
-        self.read(OptionName::TrustProxy, &mut request.trust_proxy);
+        self.read(OptionName::ProxyAnyAddress, &mut request.proxy_any_address);
         if let Some(base_url) = self.attribute("base_url") {
             request.named_address = base_url.extract().ok().and_then(host_address);
         }
@@ -264,12 +264,15 @@ impl OptionReader<'_, '_> {
     fn read_limits(&self, run: &mut RunOptions) {
         let host_by = &mut run.limits.host_by;
         self.read_text(OptionName::HostBy, host_by);
-        let by = *host_by;
+        let (by, before) = (*host_by, self.count());
         self.read_parsed(OptionName::Rate, &mut run.limits.rate);
         self.read_positive(OptionName::Burst, &mut run.limits.burst);
         self.read_per_host(OptionName::RatePerHost, &mut run.limits.rate_per_host, by);
         self.read_per_host(OptionName::ConcurrencyPerHost, &mut run.limits.concurrency_per_host, by);
         self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
+        if self.count() == before {
+            self.add(run.limits.mistakes());
+        }
         let (mut cost, before) = (CostOptions::default(), self.count());
         self.read_parsed(OptionName::CostRate, &mut cost.rate);
         self.read(OptionName::CostColumn, &mut cost.column);
@@ -297,7 +300,7 @@ impl OptionReader<'_, '_> {
             delay,
             max_delay,
             total_timeout,
-            max_retry_after,
+            retry_max_pause,
             host_down_after,
             network_down_after,
             non_idempotent,
@@ -307,7 +310,7 @@ impl OptionReader<'_, '_> {
         self.read_seconds(OptionName::RetryDelay, delay);
         self.read_seconds(OptionName::RetryMaxDelay, max_delay);
         self.read_seconds_or_none(OptionName::TotalTimeout, total_timeout);
-        self.read_seconds(OptionName::MaxRetryAfter, max_retry_after);
+        self.read_seconds(OptionName::RetryMaxPause, retry_max_pause);
         self.read_seconds_or_none(OptionName::HostDownAfter, host_down_after);
         let mut after = None;
         self.read_seconds_or_none(OptionName::NetworkDownAfter, &mut after);

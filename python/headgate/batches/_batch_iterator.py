@@ -45,6 +45,8 @@ class BatchIterator(Iterator[RowBatch]):
     True
     """
 
+    __module__ = "headgate"
+
     def __init__(self, flow: BatchFlow, supply: Supply, progress: ProgressTarget) -> None:
         self._supply = supply
         self._flow = flow
@@ -326,6 +328,8 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
     ...     print((await anext(batches)).num_rows > 0, batches.statistics().succeeded > 0)
     True True
     """
+
+    __module__ = "headgate"
 
     def __init__(
         self, flow: BatchFlow, supply: Callable[[Callable[[], None]], AsyncSupply], progress: ProgressTarget

@@ -12,17 +12,19 @@ from headgate._errors import HeadgateError, InternalError, NotStarted, StorageEr
 from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
-from headgate.cli._groups import ERRORS, GROUPS, listing
+from headgate.cli._groups import TOPICS, listing
 from headgate.cli._values import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, listed, wrapped
 
-_TOPICS: Final = "groups of flags of headgate fetch, and the error kinds, for `headgate help`:"
-_ALL_FLAGS: Final = "all flags of headgate fetch by group, as JSON for programs"
+_GROUPS: Final = "flags of headgate fetch, explained by `headgate help GROUP`:"
+_TOPICS: Final = "other topics of `headgate help`:"
+_ERROR_KIND: Final = "one error kind, such as timeout"
+_ALL_FLAGS: Final = "all flags of headgate fetch by group, as JSON"
 _LETTERS: Final = """\
-Letters are those of curl where they are about requests: -X -H -d -F -u -r -L -x (proxy) -k -E -4 -6. The others are our
-own: -o (the directory of results), -c (concurrency, where curl has --parallel-max), -q (quiet), -y (yes), -n (rows of
-`headgate show`)."""
+Short flags for requests are those of curl: -X -H -d -F -u -r -L -x (proxy) -k -E -4 -6. These are headgate's own: -o
+(the directory of results), -c (concurrency; curl has --parallel-max), -q (quiet), -y (yes), -n (rows of `headgate
+show`)."""
 
 _HELP: Final = ("help", "-h", "--help")
 _AS_JSON: Final = ("--as-json", "--json")
@@ -93,20 +95,15 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 
 def _page(topic: str) -> str:
-    """Returns the page of `headgate help` about a group, a flag, the error kinds, or all flags as JSON."""
+    """Returns the page of `headgate help` about a topic, or all flags as JSON."""
     from headgate.cli import _topics  # noqa: PLC0415 - only for this
 
     if topic in _AS_JSON:
         return _topics.as_json()
-    if topic in GROUPS:
-        return _topics.group(topic)
-    if topic == ERRORS:
-        return _topics.errors()
-    page = _topics.flag(topic)
+    page = _topics.page(topic)
     if page is None:
-        # A flag may be typed without its hyphens.
-        hint = nearest(topic, [*VERBS, *GROUPS, ERRORS]) or nearest(_topics.as_flag(topic), _topics.flags())
-        raise CommandLineError([f"unknown verb, group or flag {topic}" + (f": did you mean {hint}?" if hint else "")])
+        hint = _topics.hint(topic)
+        raise CommandLineError([f"unknown topic {topic}" + (f": {hint}" if hint else "")])
     return page
 
 
@@ -128,17 +125,19 @@ def _exists(path: str) -> bool:
 def _flags_of_fetch() -> Sequence[str]:
     from headgate.cli.fetch import parser  # noqa: PLC0415 - only after a mistake
 
-    return [name for flag in parser().flags() for name in flag.names]
+    return parser().names()
 
 
 def _usage() -> str:
     width = help_width()
-    topics = [*listing(), (ERRORS, "the error kinds of failed rows"), ("--as-json", _ALL_FLAGS)]
+    topics = [*TOPICS.items(), ("--as-json", _ALL_FLAGS)]
+    topics.insert(1, ("ERROR_KIND", _ERROR_KIND))
     return "\n\n".join(
         [
             wrapped("headgate makes very large numbers of HTTP requests with a bounded number in flight.", width),
             "usage: headgate VERB ...",
             listed([*VERBS.items(), ("help", HELP)], width),
+            f"{wrapped(_GROUPS, width)}\n{listed(listing(), width)}",
             f"{wrapped(_TOPICS, width)}\n{listed(topics, width)}",
             wrapped(_LETTERS, width),
             wrapped("`headgate VERB --help` explains each verb; `headgate --version` prints the version", width),

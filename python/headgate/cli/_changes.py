@@ -8,15 +8,25 @@ from headgate.cli._values import Values
 
 OUT_MEANS: Final = "the directory of a job"
 EXIT_CODES: Final = """\
-exit codes: 0; 2 if there is no job, it is finished, or it can't keep to the change; 1 if it is damaged, or its
-directory can't be written to"""
+exit codes: 0; 2 if there is no job, it is finished, or it can't apply the change; 1 if it is damaged, or its directory
+can't be written to"""
 
-MESSAGES: Final = {
-    "applied": "the running job applies it",
-    "next run": "no job is running here: it holds from the next run",
-    "not yet": "the running job is busy, and applies it as soon as it can",
+SET: Final = {
+    "applied": "set: the running job has applied it",
+    "next run": "set: no job is running here, so it applies from the next run",
+    "not yet": "set: the running job is busy, and applies it as soon as it can",
 }
-"""What the user sees, by the return values of `set_in` and `pause_in`."""
+PAUSED: Final = {
+    "applied": "paused: the running job starts no more requests",
+    "next run": "paused: no job is running here, and the next run starts no requests until `headgate unpause`",
+    "not yet": "not paused yet: the running job is busy, and pauses as soon as it can",
+}
+UNPAUSED: Final = {
+    "applied": "unpaused: the running job starts requests again",
+    "next run": "unpaused: no job is running here, and the next run starts requests",
+    "not yet": "not unpaused yet: the running job is busy, and continues as soon as it can",
+}
+"""What the user sees after each verb, by the return value of `set_in` or `pause_in`."""
 
 
 def directory(values: Values) -> str:
@@ -36,7 +46,7 @@ def pause_main(made: Parser, arguments: Sequence[str], *, paused: bool) -> int:
     values.check()
     from headgate.jobs._job import pause_in  # noqa: PLC0415 - not for the help
 
-    print(MESSAGES[pause_in(output, paused=paused)])
+    print((PAUSED if paused else UNPAUSED)[pause_in(output, paused=paused)])
     return 0
 
 

@@ -46,6 +46,6 @@ STATUS_MEANINGS: Final[Mapping[int, str]] = {
 """The exit codes of `headgate status`."""
 
 
-def listing(meanings: Mapping[int, str], width: int) -> str:
-    """Returns the list of exit codes for the help."""
-    return "exit codes:\n" + listed(((str(code), meaning) for code, meaning in meanings.items()), width)
+def listing(meanings: Mapping[int, str], width: int, *, of: str = "") -> str:
+    """Returns the list of exit codes for the help; `of` names the verbs in its title."""
+    return f"exit codes{of}:\n" + listed(((str(code), meaning) for code, meaning in meanings.items()), width)

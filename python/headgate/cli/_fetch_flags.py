@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headgate._option import OptionSet
-from headgate.cli import _exit_codes, _foreign, _groups, _option_flags
+from headgate.cli import _exit_codes, _foreign, _groups, _option_flags, _retry_hint
 from headgate.cli._parser import Parser
 from headgate.cli._wrapping import help_width, listed, wrapped
 from headgate.jobs._job_options import FetchOptions
@@ -32,7 +32,7 @@ examples:
   headgate fetch rows.ndjson -o results --bearer @token.txt
   headgate fetch rows.csv -o - -H 'Accept: application/json' | jq .status"""
 
-_INPUT: Final = "files, directories and patterns; or - or a URL with ranges"
+_INPUT: Final = "files, directories, patterns, a URL with ranges, or - for stdin"
 
 _COMMON: Final = (
     "output",
@@ -56,12 +56,13 @@ _COMMON: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A command line that was read."""
+    """A command line that was read; `retry_flags` are those that a retry of the job needs again."""
 
     options: FetchOptions
     yes: bool
     quiet: bool
     summary: str | None
+    retry_flags: str = ""
 
 
 def read(arguments: Sequence[str]) -> Command | None:
@@ -77,7 +78,13 @@ def read(arguments: Sequence[str]) -> Command | None:
     options = FetchOptions(input=inputs, output=output, **_option_flags.read(values, FETCH, inputs=inputs))
     summary = _option_flags.summary_file(values, output)
     _option_flags.check(values, options)
-    return Command(options=options, yes=values.switch("yes"), quiet=values.switch("quiet"), summary=summary)
+    return Command(
+        options=options,
+        yes=values.switch("yes"),
+        quiet=values.switch("quiet"),
+        summary=summary,
+        retry_flags=_retry_hint.needed_flags(values),
+    )
 
 
 def parser() -> Parser:
@@ -109,10 +116,10 @@ def add_job(made: Parser, options: OptionSet[Any], *, is_shown: bool = True) -> 
             )
         _option_flags.add(made, options, group)
         if group == "redirects":
-            text = "follow redirects, as is done anyway; --no-location follows none"
+            text = "follow redirects, which is the default; --no-location follows none"
             made.switch("redirects", "-L", "--location", text=text, values=("follow", "none"))
         if group == "output":
-            made.switch("yes", "-y", "--yes", text="do not ask whether to replace what --if-exists overwrite replaces")
+            made.switch("yes", "-y", "--yes", text="let --if-exists overwrite replace results without asking")
 
 
 def _short_help(made: Parser) -> str:

@@ -3,8 +3,11 @@
 It does not contain flags that headgate has, too, whatever they mean elsewhere.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
+
+_FLAG: Final = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z0-9.-]*")
 
 _OTHERS: Final = "other programs"
 """The owner of a flag that many programs have."""
@@ -34,6 +37,10 @@ _MODIFIED: Final = "--if-modified-since-column"
 _KEPT: Final = "not needed: results are replaced only with --if-exists overwrite"
 _REQUESTS: Final = "headgate plan, which shows the first requests"
 _FAILED: Final = "not needed: a row that fails is a row of the results, and the job continues"
+_QUERY: Final = "a query in --url, as 'http://host/?q={q}'"
+_EXTRACT: Final = "--extract 'name=$.name'"
+_SEPARATOR: Final = "not needed: a .csv file has commas between values, a .tsv file has tabs"
+_DISTINCT: Final = "not supported: duplicates are separate rows; SELECT DISTINCT in DuckDB removes them before"
 _NOT_NEEDED: Final = "not needed"
 _NOT_SUPPORTED: Final = "not supported"
 _NOT_YET: Final = "not supported yet"
@@ -43,6 +50,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "-A": {"curl": "--user-agent", "oha": "-H 'Accept: ...'", "ab": "-u"},
     "-a": {"oha": "-u"},
     "--allow-overwrite": {"aria2": _OVERWRITE},
+    "--api-key": {_OTHERS: "--bearer @FILE (Authorization: Bearer) or -H @FILE (a header such as X-Api-Key)"},
     "--attempts": {_OTHERS: _RETRIES},
     "--auth": {"httpie": "-u"},
     "-b": {"curl": _COOKIE},
@@ -57,6 +65,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--check-certificate": {"aria2": "off with --insecure here"},
     "--certificate": {"wget": "--cert", "aria2": "--cert"},
     "--clobber": {"curl": _OVERWRITE},
+    "--columns": {_OTHERS: "--keep (columns of the input) or --drop (columns of the results)"},
     "--compressed": {"curl": _NOT_NEEDED},
     "--connect-to": {"curl": "--resolve"},
     "--connections": {_OTHERS: _PARALLEL},
@@ -73,7 +82,10 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--data-binary": {"curl": "-d"},
     "--data-raw": {"curl": "-d"},
     "--debug": {_OTHERS: _REQUESTS},
+    "--dedup": {_OTHERS: _DISTINCT},
+    "--dedupe": {_OTHERS: _DISTINCT},
     "--delay": {_OTHERS: _RATE},
+    "--delimiter": {_OTHERS: _SEPARATOR},
     "--digest": {"curl": _NOT_SUPPORTED},
     "--dir": {"aria2": "-o"},
     "--directory-prefix": {"wget": "-o"},
@@ -86,6 +98,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--dump-header": {"curl": _HEADERS},
     "--duration": {"k6": _NO_DURATION},
     "-e": {"curl": _REFERER},
+    "--encoding": {_OTHERS: "not supported: text files must be UTF-8, and iconv converts others"},
     "--etag-compare": {"curl": "--if-none-match-column"},
     "-f": {"curl": "--fail-on 4xx,5xx"},
     "--fail": {"curl": "--fail-on 4xx,5xx"},
@@ -96,8 +109,8 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--follow-redirects": {_OTHERS: _LOCATION},
     "--force": {_OTHERS: "--if-exists overwrite -y"},
     "--form-string": {"curl": "-F"},
-    "-G": {"curl": "a query in --url, as 'http://host/?q={q}'"},
-    "--get": {"curl": "a query in --url, as 'http://host/?q={q}'"},
+    "-G": {"curl": _QUERY},
+    "--get": {"curl": _QUERY},
     "--head": {"curl": _HEAD},
     "--http-debug": {"k6": _REQUESTS},
     "--http-password": {"wget": "-u"},
@@ -105,6 +118,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--http1.0": {"curl": _NOT_SUPPORTED},
     "--http2": {"curl": "not needed: HTTP/2 is used where the server offers it"},
     "--http3": {"curl": _NOT_YET},
+    "--id-column": {_OTHERS: "--keep COLUMN"},
     "-I": {"curl": _HEAD},
     "-i": {"wget": _INPUT, "aria2": _INPUT, "curl": _HEADERS, "k6": _COUNT},
     "--ignore-errors": {_OTHERS: _FAILED},
@@ -117,12 +131,14 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--iterations": {"k6": _COUNT},
     "-j": {"aria2": "-c"},
     "--jobs": {"parallel": _PARALLEL},
+    "--json-path": {_OTHERS: _EXTRACT},
     "--jsonl": {_OTHERS: "--format ndjson"},
     "--keep-going": {_OTHERS: _FAILED},
     "--limit": {_OTHERS: _LIMIT},
     "--limit-rate": {"curl": _NO_LIMIT, "wget": _NO_LIMIT},
     "--local-ips": {"k6": "--local-address"},
     "--location-trusted": {"curl": "--credentials-for '*'"},
+    "--log": {_OTHERS: "not needed: progress goes to standard error, and --summary FILE has the figures"},
     "--log-level": {_OTHERS: _REQUESTS},
     "-m": {"curl": _TIMEOUT, "oha": "-X"},
     "--max-attempts": {_OTHERS: _RETRIES},
@@ -131,7 +147,6 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--max-connection-per-server": {"aria2": "--concurrency-per-host"},
     "--max-filesize": {"curl": "--max-body-size"},
     "--max-redirect": {"wget": "--max-redirects"},
-    "--max-redirs": {"curl": "--max-redirects"},
     "--max-requests": {_OTHERS: _ROWS},
     "--max-retries": {_OTHERS: _RETRIES},
     "--max-time": {"curl": _TIMEOUT},
@@ -171,16 +186,17 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "-p": {"ab": "-d @FILE"},
     "--parallel": {"curl": _PARALLEL},
     "--parallel-max": {"curl": "-c"},
+    "--params": {_OTHERS: _QUERY},
     "--post-data": {"wget": "-d"},
     "--post-file": {"wget": "-d @FILE"},
     "--qps": {_OTHERS: _RATE},
+    "--query": {_OTHERS: _QUERY},
     "--quota": {"wget": _NOT_SUPPORTED},
     "--random-wait": {"wget": _RATE},
     "--rate-limit": {_OTHERS: _RATE},
     "--read-timeout": {"wget": _IDLE},
     "--referer": {"curl": _REFERER, "wget": _REFERER},
     "--remote-name": {"curl": "-o"},
-    "--request": {"curl": "-X"},
     "--requests": {"bombardier": _COUNT},
     "--requests-per-second": {_OTHERS: _RATE},
     "--restart": {_OTHERS: _OVERWRITE},
@@ -196,9 +212,15 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "-s": {"curl": "-q", "aria2": _NOT_YET},
     "--sample": {_OTHERS: _ROWS},
     "--secure-protocol": {"wget": "--tls-min"},
+    "--select": {_OTHERS: _EXTRACT},
+    "--sep": {_OTHERS: _SEPARATOR},
+    "--separator": {_OTHERS: _SEPARATOR},
     "--server-response": {"wget": _HEADERS},
     "--show-error": {"curl": "not needed: errors are always shown"},
     "--silent": {"curl": "-q"},
+    "--skip-empty": {
+        _OTHERS: "not needed: blank lines are no rows, and a row without a value fails as invalid_request"
+    },
     "--skip-existing": {_OTHERS: _RESUME},
     "--socks5": {"curl": "--proxy socks5://HOST:PORT"},
     "--socks5-hostname": {"curl": "--proxy socks5h://HOST:PORT"},
@@ -215,6 +237,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--tlsv1.3": {"curl": "--tls-min 1.3"},
     "--token": {_OTHERS: "--bearer @FILE"},
     "--tries": {"wget": _RETRIES},
+    "--unique": {_OTHERS: _DISTINCT},
     "-U": {"wget": "--user-agent", "aria2": "--user-agent", "curl": _PROXY_USER},
     "--unix-socket": {"curl": _NOT_SUPPORTED},
     "--upload-file": {"curl": "-X PUT -d @FILE"},
@@ -237,15 +260,24 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 def advice(flag: str) -> str | None:
     """Returns advice on an unknown flag, if another program has it."""
-    # A value may directly follow a flag of one letter.
-    name = flag if flag.startswith("--") or flag in MEANINGS else flag[:2]
-    meanings = MEANINGS.get(name)
-    if meanings is None:
-        return None
+    name, meanings = _found(flag)
     programs: dict[str, list[str]] = {}
     for program, ours in meanings.items():
         programs.setdefault(ours, []).append(f"{program}'" if program.endswith("s") else f"{program}'s")
-    return "; ".join(
+    sentences = (
         f"{' and '.join(whose)} {name} is {ours}{' here' if ours.startswith('-') else ''}"
         for ours, whose in programs.items()
     )
+    return "; ".join(sentences) or None
+
+
+def flags_for(flag: str) -> frozenset[str]:
+    """Returns the flags that `advice` recommends in place of a flag of another program."""
+    return frozenset(name for ours in _found(flag)[1].values() for name in _FLAG.findall(ours))
+
+
+def _found(flag: str) -> tuple[str, Mapping[str, str]]:
+    """Returns a flag without its value, and its meanings by program."""
+    # A value may directly follow a flag of one letter.
+    name = flag if flag.startswith("--") or flag in MEANINGS else flag[:2]
+    return name, MEANINGS.get(name, {})

@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 GROUPS: Final[Mapping[str, Group]] = {
     "input": Group(
-        "which rows are read, and which columns have what they request",
+        "which rows to read, and which columns describe their requests",
         (
             "headgate fetch pages.csv -o results --url-column link --max-rows 100",
             "headgate fetch orders.ndjson -o results --method-column method --body-column body",
@@ -52,7 +52,7 @@ GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "redirects": Group(
-        "which redirects are followed, and what is kept of them",
+        "which redirects to follow, and what to keep of them",
         (
             "headgate fetch urls.txt -o results --no-location",
             "headgate fetch urls.txt -o results --redirects same-origin --keep-redirects",
@@ -87,14 +87,14 @@ GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "limits": Group(
-        "concurrency and rates, over all hosts and for each",
+        "concurrency and rates, in total and for each host",
         (
             "headgate fetch urls.txt -o results -c 1000 --concurrency-per-host 8",
             "headgate fetch urls.txt -o results --rate 100/s --rate-per-host api.example.com=5/s",
         ),
     ),
     "costs": Group(
-        "rates of something else than requests, such as tokens",
+        "rate limits on something other than requests, such as tokens",
         (
             "headgate fetch prompts.ndjson -o results --cost-rate 150000/m --cost-column tokens",
             "headgate fetch rows.ndjson -o results --cost-rate 1000000/m --cost-estimate body-bytes",
@@ -122,7 +122,7 @@ GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "network": Group(
-        "DNS, addresses, and which of them are allowed",
+        "DNS, and the addresses that connections may lead to",
         (
             "headgate fetch urls.txt -o results --network public --allow-port 443",
             "headgate fetch urls.txt -o results --resolve api.example.com:443:192.0.2.1",
@@ -166,7 +166,15 @@ GROUPS: Final[Mapping[str, Group]] = {
 }
 
 ERRORS: Final = "errors"
-"""The topic of `headgate help` that is no group: the error kinds."""
+EXIT_CODES: Final = "exit-codes"
+TEMPLATES: Final = "templates"
+
+TOPICS: Final[Mapping[str, str]] = {
+    ERRORS: "the error kinds, which say why rows failed",
+    EXIT_CODES: "the exit codes of all verbs",
+    TEMPLATES: "{column}: values of the input in URLs, headers and bodies",
+}
+"""The topics of `headgate help` that are no groups."""
 
 SEE: Final = "`headgate help GROUP` explains the flags of a group"
 

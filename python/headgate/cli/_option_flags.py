@@ -1,12 +1,13 @@
 """Flags that are made from the entries of options, and other parts that the verbs which run a job share."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from headgate import _format
-from headgate._message import spelled
+from headgate._message import Mention, spelled
 from headgate._option import OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import Files
@@ -16,6 +17,7 @@ from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._option_entry import STANDARD_STREAM, JobOption
+from headgate.jobs._options import ENTRIES
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults that the help omits unless the entry has `default_means`."""
@@ -34,6 +36,17 @@ _REPEATING: Final[tuple[str, ...]] = (
     "selection",
     "texts",
 )
+
+_CODE: Final = re.compile("`([^`]+)`")
+_PAIR: Final = re.compile(r'"([^"]+)": "?([^",}]+)')
+_PYTHON_ALONE: Final = re.compile(r" or (?:`[\[(][^`]*`|a `base_url`)")
+"""Alternatives that can't be typed: lists, tuples, and an option of clients."""
+
+_NO_OPTIONS: Final = ("method", "headers", "redirects", "json", "timeout", "connect_timeout", "total_timeout")
+"""Options whose names stand for something else in texts of other options: columns, types and error kinds."""
+
+_TYPED_OTHERWISE: Final = ("data", "header_templates", "headers", "token", "user")
+"""Kinds of values that flags and keywords take in different forms, so that the help has the text of the flag only."""
 
 
 def add_groups(parser: Parser, options: OptionSet[Any], *, is_shown: bool = True) -> None:
@@ -63,7 +76,7 @@ def add(parser: Parser, options: OptionSet[Any], group: str) -> None:
                 metavar=option.metavar,
                 text=text,
                 default=_plain(default_of(option)),
-                details=_plain(option.help),
+                details="" if option.given_as in _TYPED_OTHERWISE else _plain(option.help),
                 repeats=option.given_as in _REPEATING,
                 choices=option.choices,
                 has_signs=option.given_as == "failures",
@@ -92,9 +105,8 @@ def add_progress(parser: Parser, *, is_shown: bool = True) -> None:
     """Adds the flags for progress and summary."""
     start_group(parser, "progress", is_shown=is_shown)
     parser.switch("quiet", "-q", "--quiet", text="no progress; in place of the summary, one line if rows failed")
-    parser.value(
-        "summary", "--summary", metavar="FILE", text="write the summary as JSON; - writes it to standard output"
-    )
+    parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON to this file")
+    parser.switch("as_json", "--as-json", text="print the summary as JSON on standard output")
 
 
 def check(values: Values, options: JobOptions) -> None:
@@ -108,12 +120,17 @@ def check(values: Values, options: JobOptions) -> None:
 def summary_file(values: Values, output: str | None) -> str | None:
     """Returns the file for the summary, or `-`, and checks before the job that it can be written."""
     text = values.text("summary")
+    as_json = values.switch("as_json")
+    if as_json and text is not None:
+        values.wrong("summary", "and --as-json are two places for the summary: leave one of them out")
+    text = STANDARD_STREAM if as_json else text
     if text is None:
         return None
     path = Path(text)
     if text == STANDARD_STREAM:
         if output == STANDARD_STREAM:
-            values.wrong("summary", "- and --output - can't both write to standard output: name a file")
+            name, both = ("as_json" if as_json else "summary"), "and --output - can't both write to standard output"
+            values.wrong(name, f"{both}: name a file with --summary")
     elif not text or path.is_dir():
         values.wrong("summary", f"must be a file, not {text!r}")
     elif not path.parent.is_dir():
@@ -163,7 +180,20 @@ def _text(option: JobOption) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.replace("`", "")
+    """Returns a text of an entry as the command line has it: options are flags, and values are as they are typed."""
+    typed = _PYTHON_ALONE.sub("", text).replace("the path of a file", "@FILE for a file")
+    return _CODE.sub(lambda found: _typed(found[1]), typed)
+
+
+def _typed(code: str) -> str:
+    """Returns code that stands between backquotes in a text, as it is typed."""
+    name, equals, value = code.partition("=")
+    if name in ENTRIES and name not in _NO_OPTIONS:
+        return as_flag(Mention(name, value.strip('"') if equals else None))
+    if code.startswith("{") and ":" in code and '"' in code:
+        pairs = (f"{host}={limit}" for host, limit in _PAIR.findall(code))
+        return f'"{",".join(pairs)}"'
+    return code
 
 
 def _read(values: Values, name: str, option: JobOption, files: Files) -> object:

@@ -177,6 +177,10 @@ class Parser:
         """Returns all flags, also those that the help omits."""
         return (*self._flags, *self._help_flags())
 
+    def names(self) -> Sequence[str]:
+        """Returns the names of all flags."""
+        return [name for flag in self.flags() for name in flag.names]
+
     def _help_flags(self) -> Sequence[Flag]:
         if self._short_help is None:
             return (Flag(dest=_HELP, names=("-h", "--help"), text="print this", value=Parser.help),)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headgate.cli import _exit_codes, _groups, _option_flags
+from headgate.cli import _exit_codes, _groups, _not_here, _option_flags, _retry_hint
 from headgate.cli._parser import Parser
 from headgate.cli._wrapping import help_width
 from headgate.jobs._job_options import RetryOptions
@@ -26,14 +26,17 @@ examples:
   headgate retry results --only timeout,connect,503 -c 20
   headgate retry results --only 5xx --timeout 2m"""
 
+_WHY_NOT_HERE: Final = "a retry sends the requests of its job, and writes the same columns"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
-    """A command line that was read."""
+    """A command line that was read; `retry_flags` are those that another retry of the job needs again."""
 
     options: RetryOptions
     quiet: bool
     summary: str | None
+    retry_flags: str = ""
 
 
 def read(arguments: Sequence[str]) -> Command | None:
@@ -48,7 +51,8 @@ def read(arguments: Sequence[str]) -> Command | None:
     options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
     summary = _option_flags.summary_file(values, None)
     _option_flags.check(values, options)
-    return Command(options=options, quiet=values.switch("quiet"), summary=summary)
+    retry_flags = _retry_hint.needed_flags(values)
+    return Command(options=options, quiet=values.switch("quiet"), summary=summary, retry_flags=retry_flags)
 
 
 def parser() -> Parser:
@@ -58,6 +62,7 @@ def parser() -> Parser:
         usage="OUT [flags]",
         description=_DESCRIPTION,
         examples=f"{_EXAMPLES}\n\n{_exit_codes.listing(_exit_codes.MEANINGS, help_width())}",
+        elsewhere=_not_here.advice(lambda: parser().names(), _WHY_NOT_HERE),
     )
     made.group("what to retry")
     made.argument("output", "OUT", "the directory of the job")

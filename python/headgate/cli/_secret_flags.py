@@ -8,7 +8,9 @@ from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 from headgate.jobs._secret_file import lines_of
 
-_FROM_ENVIRONMENT: Final = "header_env"
+FROM_ENVIRONMENT: Final = "header_env"
+"""The name of the values that --header-env adds to the headers."""
+
 _AUTHORIZATION: Final = "authorization"
 
 Headers = list[tuple[str, str]]
@@ -17,7 +19,7 @@ Headers = list[tuple[str, str]]
 def add_from_environment(parser: Parser) -> None:
     """Adds the flag for headers whose values are in the environment."""
     parser.value(
-        _FROM_ENVIRONMENT,
+        FROM_ENVIRONMENT,
         "--header-env",
         metavar="NAME=VARIABLE",
         text="send this header with the value of an environment variable; can be repeated",
@@ -51,21 +53,21 @@ def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
     for name in filter(values.is_given, ("bearer", "user")):
         given_by[_AUTHORIZATION] = values.name_of(name)
     found = Headers()
-    for text in values.texts(_FROM_ENVIRONMENT):
+    for text in values.texts(FROM_ENVIRONMENT):
         header, equals, variable = text.partition("=")
         if not (header and equals and variable):
-            values.wrong(_FROM_ENVIRONMENT, "must be NAME=VARIABLE: the name of a header and that of a variable")
+            values.wrong(FROM_ENVIRONMENT, "must be NAME=VARIABLE: the name of a header and that of a variable")
             continue
         if header.lower() in given_by:
             other = given_by[header.lower()]
-            values.wrong(_FROM_ENVIRONMENT, f"gives {header}, which {other} gives, too: leave one of them out")
+            values.wrong(FROM_ENVIRONMENT, f"gives {header}, which {other} gives, too: leave one of them out")
             continue
         given_by[header.lower()] = "another --header-env"
         value = os.environ.get(variable)
         if not value:
             # The text may be the value itself by mistake, so the message does not contain it.
             state = "not set" if value is None else "empty"
-            values.wrong(_FROM_ENVIRONMENT, f"names a variable for {header} that is {state}")
+            values.wrong(FROM_ENVIRONMENT, f"names a variable for {header} that is {state}")
             continue
         found.append((header, value))
     return found

@@ -9,6 +9,7 @@ from typing import Any, Final
 from headgate._checks import Check
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_UNIT = re.compile(r"[a-z]*\s*\Z")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*([a-z]+)")
 _RATE_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS: Final[dict[str, int]] = {
@@ -80,6 +81,11 @@ class Values:
         """Returns the values of a flag that may be repeated."""
         return list(self._typed[dest] or ())
 
+    def all_texts(self, dest: str) -> list[str]:
+        """Returns the values of a flag, whether it may be repeated or not."""
+        given = self._typed[dest]
+        return [given] if isinstance(given, str) else list(given or ())
+
     def text(self, dest: str) -> str | None:
         """Returns the value as text, or `None`."""
         text: str | None = self._typed[dest]
@@ -115,11 +121,16 @@ class Values:
             return None
 
     def span(self, dest: str) -> tuple[float, float] | None:
-        """Returns the shortest and longest time in seconds: of a range such as `0..3s`, or of one duration for both."""
+        """Returns the shortest and longest time in seconds: of a range such as `0..3s`, or of one duration for both.
+
+        The unit of the longest time is also that of a shortest one without a unit: `10..60ms` is `10ms..60ms`.
+        """
         text = self.text(dest)
         if text is None:
             return None
         shortest, dots, longest = text.partition("..")
+        if dots and _number(shortest) is not None:
+            shortest += _UNIT.findall(longest)[0]
         try:
             span = _seconds(shortest), _seconds(longest if dots else shortest)
         except ValueError:

@@ -15,4 +15,4 @@ VERBS: Final = {
     "demo": "fetch 100,000 URLs from a local server",
     "completion": "print a script that completes the command line in a shell",
 }
-HELP: Final = "explain a verb, a group of flags or a flag"
+HELP: Final = "explain a verb, a group of flags, a flag or another topic"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-from headgate.cli._groups import ERRORS, GROUPS
+from headgate.cli._groups import GROUPS, TOPICS
 from headgate.cli._parser import Parser
 from headgate.cli._shells import SCRIPTS, Verb
 from headgate.cli._verbs import HELP, VERBS
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         values.wrong("shell", f"must be one of {known}, not {shell}" if shell else f"is missing: one of {known}")
     values.check()
     verbs = {name: _verb(name, text) for name, text in VERBS.items()}
-    verbs["help"] = Verb(text=HELP, flags=(), argument=(*VERBS, *GROUPS, ERRORS), metavar="VERB or GROUP")
+    verbs["help"] = Verb(text=HELP, flags=(), argument=(*VERBS, *GROUPS, *TOPICS), metavar="VERB or TOPIC")
     print(SCRIPTS[shell](verbs), end="")
     return 0
 

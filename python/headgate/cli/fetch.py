@@ -23,5 +23,10 @@ def main(arguments: Sequence[str]) -> int:
 
     display = _display.display_for(show=not command.quiet, output=options.output)
     summary, stopped_by = _run.run(options, display, signals=_ending.SIGNALS, spell=as_flag)
-    report = _report.failed_rows(summary) if command.quiet else _report.report(summary, as_flag)
+    retry_flags = command.retry_flags
+    report = (
+        _report.failed_rows(summary, retry_flags=retry_flags)
+        if command.quiet
+        else _report.report(summary, as_flag, retry_flags=retry_flags)
+    )
     return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

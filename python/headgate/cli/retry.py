@@ -19,9 +19,10 @@ def main(arguments: Sequence[str]) -> int:
 
     display = _display.display_for(show=not command.quiet)
     summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
+    retry_flags = command.retry_flags
     report = (
-        _report.failed_rows(summary)
+        _report.failed_rows(summary, retry_flags=retry_flags)
         if command.quiet
-        else _report.retry_report(summary, as_flag, only=command.options.only)
+        else _report.retry_report(summary, as_flag, only=command.options.only, retry_flags=retry_flags)
     )
     return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from headgate.cli import _changes, _option_flags
+from headgate.cli import _changes, _not_here, _option_flags
 from headgate.cli._parser import Parser
 from headgate.jobs._job_options import SetOptions
 from headgate.jobs._options import SET
@@ -21,6 +21,8 @@ examples:
 
 {_changes.EXIT_CODES}"""
 
+_WHY_NOT_HERE: Final = "a running job can't change it"
+
 
 def main(arguments: Sequence[str]) -> int:
     """Reads the command line, changes the job, and prints the result."""
@@ -33,13 +35,19 @@ def main(arguments: Sequence[str]) -> int:
     _option_flags.check(values, options)
     from headgate.jobs._job import set_in  # noqa: PLC0415 - not for the help
 
-    print(_changes.MESSAGES[set_in(options)])
+    print(_changes.SET[set_in(options)])
     return 0
 
 
 def parser() -> Parser:
     """Returns the parser of the verb."""
-    made = Parser("set", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
+    made = Parser(
+        "set",
+        usage="OUT [flags]",
+        description=_DESCRIPTION,
+        examples=_EXAMPLES,
+        elsewhere=_not_here.advice(lambda: parser().names(), _WHY_NOT_HERE),
+    )
     made.group("what to change")
     made.argument("output", "OUT", _changes.OUT_MEANS)
     _option_flags.add_groups(made, SET)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
+from headgate._foreign import explained
 from headgate._native import BatchTable
 from headgate.batches._batch_iterator import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
@@ -35,12 +36,14 @@ class AsyncClient(EngineClient):
     Hello, World!
     """
 
+    __module__ = "headgate"
+
     @ASYNC_CLIENT.shown_by
     def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
         """Starts the engine of the client.
 
-        `verify=True`, which is the default, and `follow_redirects` and `allow_redirects`, which set `redirects`, are
-        accepted as in other libraries.
+        As in other libraries, `verify=True` and `http2=True`, which are the defaults, `auth=(name, password)`, which
+        sets `user`, and `follow_redirects` and `allow_redirects`, which set `redirects`, are accepted.
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
@@ -160,6 +163,7 @@ class AsyncClient(EngineClient):
             self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
         )
 
+    @explained("fetch_many", lambda: ASYNC_CLIENT.entries)
     def fetch_many(
         self,
         requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None = None,
@@ -261,6 +265,13 @@ class AsyncClient(EngineClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+    if not TYPE_CHECKING:  # type checkers refuse this block
+
+        def __enter__(self) -> NoReturn:
+            raise TypeError("an AsyncClient is for `async with`: for `with`, there is headgate.Client")
+
+        __exit__ = __enter__
 
     def __del__(self) -> None:
         if hasattr(self, "_loops"):

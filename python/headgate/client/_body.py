@@ -1,6 +1,6 @@
 """Bodies of requests and their media types."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any, TypeAlias
 
 from headgate._checks import kind_of
@@ -13,10 +13,24 @@ Files: TypeAlias = Mapping[str, File] | Iterable[tuple[str, File]]
 _LITERAL = {None: "", True: "true", False: "false"}
 
 
-def pairs_of(given: Pairs) -> list[tuple[str, str]]:
-    """Returns names and values as text; a list means several values of one name."""
+def items_of(argument: str, given: object) -> Iterator[tuple[Any, Any]]:
+    """Yields the names and values of a mapping, or of pairs.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise TypeError(f"{argument} must be a mapping or pairs of names and values, not {kind_of(given)}")
+    for item in given.items() if isinstance(given, Mapping) else given:
+        if not isinstance(item, tuple | list) or len(item) != 2:  # noqa: PLR2004 - a pair
+            raise TypeError(f"{argument} must contain pairs of a name and a value, not {kind_of(item)}")
+        yield item[0], item[1]
+
+
+def pairs_of(argument: str, given: Pairs) -> list[tuple[str, str]]:
+    """Returns names and values as text; a list means several values of one name. Raises as `items_of`."""
     pairs = []
-    for name, value in given.items() if isinstance(given, Mapping) else given:
+    for name, value in items_of(argument, given):
         for one in value if isinstance(value, list | tuple) else (value,):
             is_literal = one is None or isinstance(one, bool)
             pairs.append((str(name), _LITERAL[one] if is_literal else str(one)))
@@ -43,11 +57,11 @@ def body_of(
     if files is not None:
         if isinstance(data, bytes | str):
             raise TypeError(f"data must be names and values beside files, not {kind_of(data)}")
-        return _multipart(pairs_of(data or ()), files)
+        return _multipart(pairs_of("data", data or ()), files)
     if data is not None and not isinstance(data, bytes | bytearray | memoryview | str):
         from urllib.parse import urlencode  # noqa: PLC0415 - as above
 
-        return urlencode(pairs_of(data)).encode(), "application/x-www-form-urlencoded"
+        return urlencode(pairs_of("data", data)).encode(), "application/x-www-form-urlencoded"
     sent = content if content is not None else data
     if sent is None:
         return None, None
@@ -65,8 +79,7 @@ def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]
     pieces = []
     for name, text in fields:
         pieces.append(_part(boundary, name, None, None, text.encode()))
-    named: Any = files.items() if isinstance(files, Mapping) else files
-    for name, file in named:
+    for name, file in items_of("files", files):
         file_name, content, *kind = file if isinstance(file, tuple) else (_name_of(file), file)
         data = content if isinstance(content, bytes | str) else content.read()
         data = data.encode() if isinstance(data, str) else data

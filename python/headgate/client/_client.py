@@ -5,8 +5,9 @@ Creating it imports as little as possible, because a short program waits for tha
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
+from headgate._foreign import explained
 from headgate._native import BatchTable
 from headgate._option import OptionSet, shown_by
 from headgate.client._client_options import CLIENT, ClientArguments
@@ -49,12 +50,14 @@ class Client(EngineClient):
     Hello, World!
     """
 
+    __module__ = "headgate"
+
     @shown_by(lambda: CLIENT)
     def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
         """Starts the engine of the client.
 
-        `verify=True`, which is the default, and `follow_redirects` and `allow_redirects`, which set `redirects`, are
-        accepted as in other libraries.
+        As in other libraries, `verify=True` and `http2=True`, which are the defaults, `auth=(name, password)`, which
+        sets `user`, and `follow_redirects` and `allow_redirects`, which set `redirects`, are accepted.
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
@@ -186,6 +189,7 @@ class Client(EngineClient):
             self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
         )
 
+    @explained("fetch_many", lambda: CLIENT.entries)
     def fetch_many(
         self,
         requests: "Iterable[RequestLike] | None" = None,
@@ -294,6 +298,13 @@ class Client(EngineClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers refuse this block
+
+        def __aenter__(self) -> NoReturn:
+            raise TypeError("a Client is for `with`: for `async with`, there is headgate.AsyncClient")
+
+        __aexit__ = __aenter__
 
     def _send(self, method: str, url: str, options: "RequestKeywords", of: str) -> "Response":
         from headgate.client._request import request_of  # noqa: PLC0415 - creating a client doesn't need it

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from headgate._foreign import no_attribute
 from headgate._option import OptionSet
 from headgate.client._client_options import base_url_of, options_of
 from headgate.client._engine import Engine
@@ -28,6 +29,11 @@ class EngineClient:
         0
         """
         return self._engine.statistics()
+
+    if not TYPE_CHECKING:  # type checkers would accept every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         return self._engine.described(type(self).__name__, self._base_url)

@@ -27,9 +27,10 @@ HeadgateError
     RequestCancelled        (RuntimeError)  the request was cancelled before it had a response
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from headgate._errors import HeadgateError
+from headgate._foreign import no_attribute
 
 CLASS_OF: Final[dict[str, type["RequestError"]]] = {}
 """Each class by the engine's name of its error kind."""
@@ -60,11 +61,16 @@ class RequestError(HeadgateError):
             cls.kind = kind
             CLASS_OF[kind] = cls
 
-    def __init__(self, message: str, *, url: str = "", attempts: int = 0, elapsed_s: float = 0.0) -> None:
+    def __init__(self, message: str = "", *, url: str = "", attempts: int = 0, elapsed_s: float = 0.0) -> None:
         super().__init__(message)
         self.url = url
         self.attempts = attempts
         self.elapsed_s = elapsed_s
+
+    if not TYPE_CHECKING:  # type checkers would accept every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), str(self), self.url, self.attempts, self.elapsed_s)

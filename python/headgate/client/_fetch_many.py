@@ -64,6 +64,8 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
     [200, 404]
     """
 
+    __module__ = "headgate"
+
     _is_in_loop = False
 
     def __init__(
@@ -214,6 +216,8 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
     ...     print([outcome.unwrap().status_code async for outcome in outcomes])
     [200, 404]
     """
+
+    __module__ = "headgate"
 
     _is_in_loop = True
 

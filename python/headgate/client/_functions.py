@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final, Unpack
 
-from headgate._foreign import hint, translated
+from headgate._foreign import translated, unexpected
 from headgate.client._client import Client
 from headgate.client._client_options import CLIENT, ClientArguments
 from headgate.client._request import OF_CALL, RequestKeywords, request_of
@@ -109,7 +109,7 @@ def _send(method: str, url: str, given: FunctionKeywords, of: str) -> Response:
     of_client: dict[str, Any] = {"concurrency": 1, "threads": 1}
     for name, value in translated(given, _KNOWN, of).items():
         if name not in _KNOWN:
-            raise TypeError(f"{of}() got an unexpected keyword argument {name!r}{hint(name, _KNOWN)}")
+            raise unexpected(of, name, _KNOWN)
         (of_call if name in OF_CALL else of_client)[name] = value
     if of_client.keys() & _CREDENTIALS and (origin := _ORIGIN.match(str(url))):
         of_client.setdefault("credentials_for", origin[0])

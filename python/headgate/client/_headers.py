@@ -17,6 +17,8 @@ class Headers(Mapping[str, str]):
     ('accept, origin', None)
     """
 
+    __module__ = "headgate"
+
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._pairs = list(pairs)
         self._values: dict[str, list[str]] = {}

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from headgate._checks import check, kind_of, one_of, seconds_of
-from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated
+from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
 from headgate._url_user import without_user
-from headgate.client._body import Files, Pairs, body_of, pairs_of
+from headgate.client._body import Files, Pairs, body_of, items_of, pairs_of
 from headgate.client._client_options import CLIENT
 from headgate.client._errors import InvalidRequest
 from headgate.jobs._option_entry import Redirects
@@ -70,6 +70,8 @@ class Request:
             `cost_estimate`.
         tag: Any value by which the caller recognises the request.
     """
+
+    __module__ = "headgate"
 
     url: str = field(kw_only=False)
     method: str = "GET"
@@ -195,7 +197,7 @@ def joined(base_url: str, url: str) -> str:
 def _with_query(url: str, params: Pairs | str) -> str:
     from urllib.parse import urlencode  # noqa: PLC0415 - most requests have no parameters
 
-    query = params if isinstance(params, str) else urlencode(pairs_of(params))
+    query = params if isinstance(params, str) else urlencode(pairs_of("params", params))
     before, hash_sign, fragment = url.partition("#")
     if query:
         before += ("&" if "?" in before else "?") + query
@@ -203,7 +205,7 @@ def _with_query(url: str, params: Pairs | str) -> str:
 
 
 def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[tuple[str, bytes]]:
-    for name, value in given.items() if isinstance(given, Mapping) else given:
+    for name, value in items_of("headers", given):
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
         yield name, value if isinstance(value, bytes) else value.encode()
@@ -276,7 +278,7 @@ def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Reque
         options = translated(options, OF_CALL, of)
     for name in options:
         if name not in _KNOWN:
-            raise TypeError(f"{of}() got an unexpected keyword argument {name!r}{hint(name, OF_CALL, CLIENT.entries)}")
+            raise unexpected(of, name, OF_CALL, CLIENT.entries)
     return Request(url, method=method, **options)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from headgate import _format
 from headgate._facts import Fact, table
+from headgate._foreign import no_attribute
 from headgate._native import NativeOutcome
 from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
@@ -30,6 +31,8 @@ class Redirect:
         location: The URL to which it led.
     """
 
+    __module__ = "headgate"
+
     status_code: int
     url: str
     location: str
@@ -44,22 +47,6 @@ _PICKLED: Final = (
     *("http_version", "remote_addr", "error"),
 )
 """The attributes of the engine's response that a pickled response keeps, in addition to the body."""
-
-
-_FOREIGN_NAMES: Final = {
-    "ok": "is_success",
-    "status": "status_code",
-    "reason": "reason_phrase",
-    "body": "content",
-    "iter_content": "iter_bytes() of client.stream(method, url)",
-    "raw": "iter_raw() of client.stream(method, url)",
-    "cookies": "headers.get_list('set-cookie')",
-    "charset": "encoding",
-    "charset_encoding": "encoding",
-    "apparent_encoding": "encoding",
-    "real_url": "url",
-}
-"""Attributes of responses of httpx, requests and aiohttp that have another name here."""
 
 
 class Response:
@@ -82,6 +69,8 @@ class Response:
     (False, False, False)
     """
 
+    __module__ = "headgate"
+
     def __init__(self, request: RequestLike, native: NativeOutcome | SimpleNamespace) -> None:
         self._request = request
         self._native = native
@@ -92,8 +81,7 @@ class Response:
             if hasattr(type(self), name):
                 # A property has raised this error.
                 return object.__getattribute__(self, name)
-            hint = f": here it is {_FOREIGN_NAMES[name]}" if name in _FOREIGN_NAMES else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+            raise no_attribute(self, name)
 
     def __reduce__(self) -> tuple[object, ...]:
         attributes = {name: getattr(self._native, name) for name in _PICKLED}
@@ -288,13 +276,17 @@ def error_of(request: RequestLike, response: NativeOutcome, index: int | None = 
     return error_from(response.error, url=url, attempts=response.attempts, elapsed_s=elapsed_s, index=index)
 
 
+_ADVICE: Final = {"body_too_large": "raise max_body_size"}
+
+
 def error_from(
     error: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float, index: int | None = None
 ) -> RequestError:
     """Returns the exception for an error of the engine."""
     kind, message, detail = error
     place = "" if url or index is None else f"index {index}"
-    details = "; ".join(filter(None, (detail, place)))
+    tries = f"{attempts} attempts" if attempts > 1 else ""
+    details = "; ".join(filter(None, (detail, tries, _ADVICE.get(kind, ""), place)))
     text = _format.printable((f"{without_user(url)}: " if url else "") + message + (f" ({details})" if details else ""))
     return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
 
@@ -325,6 +317,8 @@ class Outcome:
     Attributes:
         index: The position of the request, from 0: the `row` of its result in `to_arrow_batches`.
     """
+
+    __module__ = "headgate"
 
     __slots__ = ("_native", "_request", "_result", "index")
 

@@ -153,6 +153,8 @@ class StreamedResponse(Streamed):
     1000 1000 utf-8
     """
 
+    __module__ = "headgate"
+
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
         """Yields the body, with its content encodings decoded.
 
@@ -322,6 +324,8 @@ class AsyncStreamedResponse(Streamed):
     200 False False
     1000 1000 utf-8
     """
+
+    __module__ = "headgate"
 
     def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream, reader: _StreamReader) -> None:
         super().__init__(request, native, stream)

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar, Final
 
-from headgate._foreign import hint
+from headgate._foreign import unexpected
 from headgate._option import OptionSet
 from headgate.batches._batch_options import BatchOptions
 from headgate.batches._options import TableKeywords
@@ -43,8 +43,7 @@ def options_of(options: OptionSet[Any], given: dict[str, Any], client: ClientOpt
     """
     for name in given:
         if name not in options.entries:
-            meant = hint(name, options.entries, client.options.entries)
-            raise TypeError(f"{options.of}() got an unexpected keyword argument {name!r}{meant}")
+            raise unexpected(options.of, name, options.entries, client.options.entries)
     arguments = Arguments()
     of_call = TableOptions(options.complete(arguments.read(options, given)), client)
     arguments.check(of_call)

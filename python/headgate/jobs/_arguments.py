@@ -4,16 +4,17 @@ If a value may be a secret, as in headers and data, messages contain its type an
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any
 
 from headgate._checks import LONE_SURROGATE, figure, kind_of, seconds_of, text
 from headgate._errors import UsageError
 from headgate._message import Mention
 from headgate._option import OptionSet
+from headgate._rate_text import rate_text
 from headgate.jobs import _secret_file
 from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
-from headgate.jobs._option_entry import ALL_COLUMNS, NONE, JobOption
+from headgate.jobs._option_entry import ALL_COLUMNS, NONE, JobOption, is_table
 from headgate.jobs._options import SET
 
 _WRITE_PORTS = "write 443 or [443, 8443]"
@@ -26,6 +27,7 @@ _WRITE_PER_HOST = {
 }
 _WRITE_HEADERS = "give a mapping, as {'Accept': 'text/html'}, or pairs, as [('Accept', 'text/html')]"
 
+_RATES = ("rate", "cost_rate")
 _WRITE_LIST = "write 'a,b' or ['a', 'b']"
 _WRITE_SELECTION = "write {'answer': '$.answer', 'tokens:int64': '$.usage.total'} or ['answer=$.answer']"
 
@@ -70,6 +72,7 @@ class Arguments:
         for name in given:
             option = options.entries[name].option
             reader = readers.get(option.given_as) if isinstance(option, JobOption) else None
+            reader = self.rate if name in _RATES else reader
             if reader is not None:
                 values[name] = reader(name, given[name])
         return values
@@ -114,8 +117,8 @@ class Arguments:
         """Reads one or several paths as text."""
         if isinstance(value, str | os.PathLike):
             return (self.path(option, value),)
-        if isinstance(value, bytes) or not isinstance(value, Iterable):
-            self.wrong(option, f"must be a path, text, or a list of them, not {kind_of(value)}")
+        if isinstance(value, bytes) or not isinstance(value, Iterable) or is_table(value):
+            self.wrong(option, f"must be a path, text, or a list of them, not {kind_of(value)}{_meant_by(value)}")
             return ()
         return tuple(self.path(option, path) for path in value)
 
@@ -236,11 +239,19 @@ class Arguments:
             return self.texts(option, value)
         return _secret_file.lines_of(self.token(option, value) or "")
 
+    def rate(self, option: str, value: object) -> object:
+        """Reads a rate, which the engine parses; the error of a number has its text."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            self.wrong(option, f"must be text such as {rate_text(value)}, not {kind_of(value)}")
+        return value
+
     def per_host(self, option: str, value: object) -> str | None:
         """Reads hosts with their limits as text, which the engine parses; `None` is no limit."""
         if value is None or isinstance(value, str):
             return value
         for host, limit in value.items() if isinstance(value, Mapping) else [("", value)]:
+            if option == "rate_per_host":
+                self.rate(option, limit)
             if not isinstance(host, str):
                 self.wrong(option, f"must name hosts in text, not {kind_of(host)}: {_WRITE_PER_HOST[option]}")
             elif not isinstance(limit, int | str) or isinstance(limit, bool):
@@ -319,6 +330,20 @@ def settings_of(output: str | None, given: Mapping[str, Any]) -> SetOptions:
     if not given:
         raise UsageError(("name an option to set, such as ", Mention("rate", "50/s")))
     return settings
+
+
+_TABLE_ROWS = {"to_pylist": "to_pylist()", "to_dicts": "to_dicts()", "to_dict": "to_dict('records')"}
+"""How rows are made of tables of pyarrow, polars and pandas, by the method that these have."""
+
+
+def _meant_by(value: object) -> str:
+    """Returns the end of a message about an input that can't be read: what reads it."""
+    if isinstance(value, AsyncIterable):
+        return ": AsyncClient.fetch_many and amap_batches read an async iterable"
+    if not is_table(value):
+        return ""
+    rows = next((f", and .{call} makes rows of it" for name, call in _TABLE_ROWS.items() if hasattr(value, name)), "")
+    return f": headgate.fetch_table takes tables{rows}"
 
 
 def _as_setting(value: object) -> str:

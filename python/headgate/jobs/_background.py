@@ -44,6 +44,8 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         output: The directory of the results.
     """
 
+    __module__ = "headgate"
+
     def __init__(self, job: RunningJob, options: FetchOptions) -> None:
         self.output: str | None = options.output
         self._engine_run = job
@@ -53,7 +55,7 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         self._summary: Summary | None = None
 
     def __repr__(self) -> str:
-        state = "runs" if self._summary is None and not self._engine_run.wait(0) else "has ended"
+        state = "running" if self._summary is None and not self._engine_run.wait(0) else "ended"
         return f"<headgate.Run into {self.output!r}: {state}>"
 
     def _repr_html_(self) -> str:

@@ -41,6 +41,8 @@ class Job:
         output: The directory of the job.
     """
 
+    __module__ = "headgate"
+
     __slots__ = ("output",)
 
     def __init__(self, output: str) -> None:
@@ -112,7 +114,7 @@ class Job:
         arguments. `None` removes a limit.
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
-        `burst`, `cost_rate`, `retries`, `retry_delay`, `retry_max_delay`, `total_timeout`, `max_retry_after`,
+        `burst`, `cost_rate`, `retries`, `retry_delay`, `retry_max_delay`, `total_timeout`, `retry_max_pause`,
         `host_down_after`, `network_down_after` and `max_failures`.
 
         >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", shutdown_timeout=0)

@@ -151,7 +151,7 @@ class NetworkOptions(TypedDict, total=False):
     allow_net: str | Iterable[str]
     deny_net: str | Iterable[str]
     allow_port: int | str | Iterable[int | str]
-    trust_proxy: bool
+    proxy_any_address: bool
 
 
 class ProxyOptions(TypedDict, total=False):
@@ -242,7 +242,7 @@ class SettableRetryOptions(TypedDict, total=False):
     retry_delay: float | timedelta
     retry_max_delay: float | timedelta
     total_timeout: float | timedelta | None
-    max_retry_after: float | timedelta
+    retry_max_pause: float | timedelta
     host_down_after: float | timedelta | None
 
 

@@ -23,6 +23,12 @@ ALL_COLUMNS: Final = "*"
 SECONDS: Final = "seconds"
 
 
+def is_table(value: object) -> bool:
+    """Returns whether the value is a table, such as a DataFrame; a column of URLs is an iterable like any other."""
+    speaks_arrow = any(hasattr(value, name) for name in ("__arrow_c_stream__", "__dataframe__"))
+    return speaks_arrow and not hasattr(value, "to_list")
+
+
 class JobOption(Option):
     """The entry of an option of a job.
 

@@ -54,7 +54,7 @@ class Plan(Planned):
         done: Rows that an earlier run of the same job has done.
         left: The remaining rows.
         requests_left: The remaining rows that can be sent, if they are like the rows that were read.
-        directory: The effect of the job on its directory: `begun`, `resumed`, `finished` (all rows are done),
+        directory: The effect of the job on its directory: `new`, `resumed`, `finished` (all rows are done),
             `replaced` (with `if_exists="overwrite"`) or `none`.
         rows_replaced: Rows of existing results that would be removed.
         hosts_by: What counts as one host: `name`, `origin` or `address` (for which hostnames are counted, too, because
@@ -73,6 +73,8 @@ class Plan(Planned):
         probe: The result of the probe, if there was one.
         time: A sentence with the bottleneck of the job, and the time that it takes.
     """
+
+    __module__ = "headgate"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain dictionaries, lists and figures under the names of the attributes."""

@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeAlias
 from headgate._figures import Sentence, read
 from headgate._message import Spell, as_keyword
 
-DirectoryUse: TypeAlias = Literal["begun", "resumed", "finished", "replaced", "none"]
+DirectoryUse: TypeAlias = Literal["new", "resumed", "finished", "replaced", "none"]
 """The effect of a job on its directory: a new job, a resumed one, none, replaced results; or there is no directory."""
 
 

@@ -63,17 +63,29 @@ def finished_already(summary: Summary) -> bool:
     return summary.job is not None and _was_resumed(summary) and summary.job.finished and nothing_happened
 
 
-def report(summary: Summary, spell: Spell = as_keyword) -> str:
-    """Returns the summary as aligned lines, without a final line end; `spell` spells options."""
+def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = "") -> str:
+    """Returns the summary as aligned lines, without a final line end.
+
+    Args:
+        summary: The summary.
+        spell: Spells options.
+        retry_flags: The flags that a retry of the job needs.
+    """
     if summary.reader_gone:
         return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
-        return "\n".join(map(_format.printable, (_finished(summary.job, summary.output, spell), *_location(summary))))
-    return _lines(summary, _headline(summary), spell, again="")
+        finished = _finished(summary.job, spell, _retry(summary, retry_flags))
+        return "\n".join(map(_format.printable, (finished, *_location(summary))))
+    return _lines(summary, _headline(summary), spell, of_a_retry=False, retry=_retry(summary, retry_flags))
 
 
-def failed_rows(summary: Summary) -> str | None:
-    """Returns one line about the failed rows of the job, or of the run without one; `None` if no row failed."""
+def failed_rows(summary: Summary, *, retry_flags: str = "") -> str | None:
+    """Returns one line about the failed rows of the job, or of the run without one; `None` if no row failed.
+
+    Args:
+        summary: The summary.
+        retry_flags: The flags that a retry of the job needs.
+    """
     job = summary.job
     figures = summary if job is None else job
     if not figures.failed:
@@ -82,21 +94,31 @@ def failed_rows(summary: Summary) -> str | None:
     named = ", ".join([*causes[:_MAX_CAUSES], *(["..."] if len(causes) > _MAX_CAUSES else [])])
     rows = _format.part(figures.failed, summary.rows if job is None else job.done, "row")
     can_retry = job is not None and _can_retry(job) and job.resumable
-    advice = f": headgate retry {shlex.quote(summary.output)}" if can_retry else ""
+    advice = f": {_retry(summary, retry_flags)}" if can_retry else ""
     return _format.printable(f"{rows} failed ({named}){advice}")
 
 
 def reader_gone(summary: Summary) -> str:
     """Returns the message of a run that stopped because the reader of standard output is gone."""
     rows = _format.plural(summary.rows, "row")
-    return f"stopped: the reader of standard output has gone; {rows} were done, and no more will be"
+    return f"stopped after {rows}: the reader of standard output has closed it"
 
 
-def retry_report(summary: Summary, spell: Spell = as_keyword, *, only: Sequence[str] | None = None) -> str:
-    """Returns the report of a retry; `only` selected its rows."""
+def retry_report(
+    summary: Summary, spell: Spell = as_keyword, *, only: Sequence[str] | None = None, retry_flags: str = ""
+) -> str:
+    """Returns the report of a retry.
+
+    Args:
+        summary: The summary.
+        spell: Spells options.
+        only: The option that selected its rows.
+        retry_flags: The flags that another retry needs.
+    """
     job = summary.job
     if summary.rows or _stopped_early(summary) or job is None:
-        return _lines(summary, _headline(summary, again=" retried"), spell, again=" again")
+        headline, retry = _headline(summary, again=" retried"), _retry(summary, retry_flags)
+        return _lines(summary, headline, spell, of_a_retry=True, retry=retry)
     if not job.failed:
         chosen = f"matches {spell(Mention('only', ','.join(only)))}" if only else "of the job has failed"
         nothing = f"nothing to retry: no row {chosen}"
@@ -107,16 +129,21 @@ def retry_report(summary: Summary, spell: Spell = as_keyword, *, only: Sequence[
     return "\n".join(map(_format.printable, (nothing, *_notes(summary))))
 
 
-def _lines(summary: Summary, headline: str, spell: Spell, *, again: str) -> str:
+def _retry(summary: Summary, flags: str) -> str:
+    """Returns the command that retries failed rows."""
+    return " ".join(filter(None, ["headgate retry", shlex.quote(summary.output), flags]))
+
+
+def _lines(summary: Summary, headline: str, spell: Spell, *, of_a_retry: bool, retry: str) -> str:
     blocks = [headline]
     if not _did_nothing(summary):
-        blocks.extend(aligned(_facts(summary, again, spell)))
+        blocks.extend(aligned(_facts(summary, spell)))
         if summary.rows or _stopped_early(summary):
             blocks.append(summary.bottleneck.text)
-    blocks.extend(_totals(summary, of_a_retry=bool(again)))
+    blocks.extend(_totals(summary, of_a_retry=of_a_retry))
     blocks.extend(_notes(summary))
     blocks.extend(_location(summary))
-    blocks.extend(_next_step(summary, spell, of_a_retry=bool(again)))
+    blocks.extend(_next_step(summary, spell, retry, of_a_retry=of_a_retry))
     return "\n".join(_format.printable(line) for line in blocks)
 
 
@@ -124,13 +151,12 @@ def _notes(summary: Summary) -> Iterator[str]:
     return (f"note: {note}" for note in summary.notes)
 
 
-def _finished(job: JobFigures, output: str, spell: Spell) -> str:
+def _finished(job: JobFigures, spell: Spell, retry: str) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
     if not _can_retry(job):
         return f"finished already: {rows} done, {_format.count(job.failed)} failed: {over}"
-    retry = f"headgate retry {shlex.quote(output)}"
     advice = f"retry those with `{retry}`, or {over}"
     return f"finished already: {rows} done, {_format.count(job.failed)} failed: {advice}"
 
@@ -175,14 +201,14 @@ def _totals(summary: Summary, *, of_a_retry: bool) -> Iterator[str]:
         yield f"in total {_done(summary.job)} done, {_format.count(summary.job.failed)} failed"
 
 
-def _next_step(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
+def _next_step(summary: Summary, spell: Spell, retry: str, *, of_a_retry: bool) -> Iterator[str]:
     """Yields advice on how to finish the job."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
         if of_a_retry and job is not None and not job.finished:
             yield _UNFINISHED
         elif not of_a_retry and job is not None and _can_retry(job) and job.resumable:
-            yield f"retry failed rows with `headgate retry {shlex.quote(summary.output)}`"
+            yield f"retry failed rows with `{retry}`"
         return
     if job is None:
         if summary.output == STANDARD_STREAM:
@@ -191,16 +217,15 @@ def _next_step(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[
         if not job.resumable:
             yield "this job can't be resumed, because its input can't be read again; a job that reads a file can"
         elif failure is None:
-            yield _resume(summary)
+            yield _resume(summary, retry)
         # A job whose input was repaired can't be resumed, because it is another input.
         elif failure.kind == "output" and _contains_job(summary.output):
             yield "when the cause of the failure is gone, run the same command again to resume"
 
 
-def _resume(summary: Summary) -> str:
+def _resume(summary: Summary, retry: str) -> str:
     if summary.stopped_by is None:
         return "run the same command again to resume"
-    retry = f"headgate retry {shlex.quote(summary.output)}"
     return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
 
 
@@ -231,18 +256,17 @@ def _location(summary: Summary) -> Iterator[str]:
         yield f"results are in {summary.output}: look at them with `{look}`"
 
 
-def _facts(summary: Summary, again: str, spell: Spell) -> Iterator[Fact]:
+def _facts(summary: Summary, spell: Spell) -> Iterator[Fact]:
     yield from rows_by_outcome(
         summary.succeeded,
         summary.failed,
         summary.errors,
         statuses=_by_class(summary.statuses),
-        again=again,
         reasons={kind: _reason(example, spell) for kind, example in summary.error_examples.items()},
     )
     if summary.abandoned:
-        dropped = _format.count(summary.abandoned)
-        yield "dropped", f"{dropped}  in flight at the end: not in the results, and can be fetched again"
+        abandoned = _format.count(summary.abandoned)
+        yield "abandoned", f"{abandoned}  in flight at the end: not in the results, and can be fetched again"
     yield from _effects(summary, spell)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
@@ -260,12 +284,12 @@ def _effects(summary: Summary, spell: Spell) -> Iterator[Fact]:
         yield "retried", by_number(summary.retries)
     if summary.not_retried:
         key, without = spell(Mention("idempotency_key")), spell(Mention("retry_non_idempotent"))
-        advice = f"{key} gives rows keys, {without} does without"
+        advice = f"{key} lets servers recognise a retry, {without} retries anyway"
         yield "not retried", f"{_format.count(summary.not_retried)}  servers may have acted on them: {advice}"
     if summary.resent:
         yield "resent", f"{_format.count(summary.resent)}  their connections had just been closed"
     if summary.headers_skipped:
-        yield "left out", f"{_format.count(summary.headers_skipped)} headers that break the rules for headers"
+        yield "headers skipped", f"{_format.count(summary.headers_skipped)}  they break the rules for headers"
     if summary.pauses:
         yield "pauses", by_number(summary.pauses)
     if summary.stalled_s >= MIN_STALL_S:
@@ -284,12 +308,12 @@ def _effects(summary: Summary, spell: Spell) -> Iterator[Fact]:
 def _reason(example: ErrorExample, spell: Spell) -> str:
     detail = "" if example.detail is None else f" ({example.detail})"
     advice = "" if example.option is None else f"; see {spell(Mention(example.option))}"
-    return f"row {example.row}: {_short(example.url)}: {example.message}{detail}{advice}"
+    # A row that could not be read has no URL.
+    url = f"{_short(example.url)}: " if example.url else ""
+    return f"row {example.row}: {url}{example.message}{detail}{advice}"
 
 
 def _short(url: str) -> str:
-    if not url:
-        return "(no URL)"
     return url if len(url) <= _MAX_URL else f"{url[: _MAX_URL - 1]}…"
 
 

@@ -18,9 +18,9 @@ _DIGITS: Final = 3
 
 _MAX_URL: Final = 120
 _UNBOUNDED: Final[Message] = (
-    "how long it takes follows from the time of a response: give that with ",
+    "how long it takes depends on the time of a response: estimate that with ",
     Mention("assume_latency"),
-    ", or use ",
+    ", or measure it with ",
     Mention("probe", value=10),
 )
 
@@ -164,7 +164,7 @@ def _results(plan: Planned) -> str:
     if plan.directory == "replaced":
         return f"{plan.output}: {_format.plural(plan.rows_replaced, 'row')} of an earlier job there are replaced"
     uses = {
-        "begun": ": a new job",
+        "new": ": a new job",
         "resumed": ": the job there goes on",
         "finished": f": the job there is finished, {_format.plural(plan.done, 'row')} done",
         "none": "",
@@ -198,7 +198,7 @@ def _invalid(plan: Planned) -> Iterator[Fact]:
         return
     detail = "" if first.detail is None else f" ({first.detail})"
     url = first.url if len(first.url) <= _MAX_URL else f"{first.url[: _MAX_URL - 1]}…"
-    reason = f"{url or '(no URL)'}: {first.message}{detail}"
+    reason = f"{url and f'{url}: '}{first.message}{detail}"
     yield "invalid", f"{_format.count(plan.invalid_rows)}, the first is row {first.row}: {reason}"
 
 

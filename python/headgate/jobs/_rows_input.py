@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from headgate.jobs._option_entry import Inputs
+from headgate._message import PIPE_NAME, PIPE_PREFIX
+from headgate.jobs._option_entry import Inputs, is_table
 from headgate.jobs._signals import RunningJob
 
 _FORMS: Final = "a row must be a URL, or a mapping of columns to values"
 _NOTE: Final = "headgate stopped the run: rows before this error whose requests had not started are not done"
 _RETRY_S: Final = 0.01
+
+NO_ROW: Final = object()
+"""The end of the rows."""
 
 
 class RowsInput:
@@ -30,7 +34,7 @@ class RowsInput:
         """Creates the pipe.
 
         Args:
-            first: The first row, which is checked before a job starts.
+            first: The first row, which is checked before a job starts; `NO_ROW`: there is none.
             rows: The other rows.
             url_column: The column of a row that is a URL.
 
@@ -38,11 +42,11 @@ class RowsInput:
             TypeError: The first row is neither a URL nor a mapping, or has a value that JSON does not have.
         """
         self._url_column = url_column
-        self._first = self._line(first)
+        self._first = b"" if first is NO_ROW else self._line(first)
         self._rows = rows
         # It is also removed at the end of a program that does not wait for its run.
-        self._directory = tempfile.TemporaryDirectory(prefix="headgate-", ignore_cleanup_errors=True)
-        self.path: str = str(Path(self._directory.name) / "rows.ndjson")
+        self._directory = tempfile.TemporaryDirectory(prefix=PIPE_PREFIX, ignore_cleanup_errors=True)
+        self.path: str = str(Path(self._directory.name) / PIPE_NAME)
         os.mkfifo(self.path, 0o600)
         self._lock = threading.Lock()
         self._run: RunningJob | None = None
@@ -81,8 +85,8 @@ class RowsInput:
         try:
             line = self._first
             while line and _is_written(descriptor, line):
-                row = next(self._rows, self)
-                line = b"" if row is self else self._line(row)
+                row = next(self._rows, NO_ROW)
+                line = b"" if row is NO_ROW else self._line(row)
         except BaseException as error:  # noqa: BLE001 - `raise_error` raises it for the caller
             self._fail(error)
         finally:
@@ -138,14 +142,20 @@ def _json_value(value: Any) -> Any:  # noqa: ANN401 - any value of a row
 def rows_of(given: Inputs) -> tuple[Inputs, tuple[object, Iterator[object]] | None]:
     """Returns the paths of an input, or its first row and the others.
 
-    Mappings and URLs are rows. The items of an iterator are rows unless the first one is a path, because an iterator
-    can be endless.
+    Mappings and URLs are rows, and what can't be a path is refused as a row. The items of an iterator are rows unless
+    the first one is a path, because an iterator can be endless. An iterator without items has no rows, and a list
+    without any names no file.
     """
     if isinstance(given, str | bytes | os.PathLike | Mapping) or not isinstance(given, Iterable):
         return given, None
-    items = iter(given)
-    first = next(items, None)
-    is_row = isinstance(first, Mapping) or (isinstance(first, str) and (items is given or "://" in first))
-    if is_row:
+    if is_table(given):
+        return given, None
+    items: Iterator[Any] = iter(given)
+    first = next(items, NO_ROW)
+    if first is NO_ROW and items is not given:
+        return (), None
+    is_url = isinstance(first, str) and (items is given or "://" in first)
+    if is_url or not isinstance(first, str | bytes | os.PathLike):
         return (), (first, items)
-    return ([first, *items] if first is not None else []), None
+    paths: list[Any] = [first, *items]
+    return paths, None

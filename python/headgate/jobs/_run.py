@@ -142,6 +142,11 @@ def result_of(summary: Summary, *, is_interrupted: bool) -> Summary:
         raise JobStopped(summary.stopped_by, summary=summary)
     if is_interrupted:
         advice = "; the same call resumes it" if summary.job is not None and summary.job.resumable else ""
-        rows = _format.count(summary.rows)
-        raise Interrupted(f"stopped after {rows} rows, which are written{advice}", summary=summary)
+        rows = _format.plural(summary.rows, "row")
+        stopped = (
+            f"stopped after {rows}, whose results are written"
+            if summary.rows
+            else "stopped before the first row was done"
+        )
+        raise Interrupted(stopped + advice, summary=summary)
     return summary

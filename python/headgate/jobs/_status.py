@@ -28,6 +28,8 @@ class JobRun:
         ended: Whether it ended in order; it is false for a run that was killed or is running now.
     """
 
+    __module__ = "headgate"
+
     command: str
     started_at: datetime
     committed_at: datetime
@@ -72,6 +74,8 @@ class JobStatus:
         run_count: Runs that committed results.
         runs: The last 32 of them, oldest first.
     """
+
+    __module__ = "headgate"
 
     output: str
     input: str
@@ -152,7 +156,7 @@ def report(status: JobStatus, width: int | None = None) -> str:
 
 def _headline(status: JobStatus) -> str:
     if status.rows is None:
-        return f"{_format.plural(status.done, 'row')} done, of how many is not known yet; {_state(status)}"
+        return f"{_format.plural(status.done, 'row')} done; the total is not known yet; {_state(status)}"
     share = _format.share(status.done / status.rows) if status.rows else "100 %"
     return f"{_format.part(status.done, status.rows, 'row')} done ({share}); {_state(status)}"
 
@@ -207,7 +211,7 @@ def _runs(status: JobStatus, width: int | None) -> Iterator[str]:
 
 
 def _cells(run: JobRun, *, running: bool) -> Sequence[str]:
-    end = "ended" if run.ended else "running" if running else "killed or failed"
+    end = "ended" if run.ended else "running" if running else "did not end"
     return (run.command, _format.moment(run.started_at), _format.moment(run.committed_at), _format.count(run.rows), end)
 
 

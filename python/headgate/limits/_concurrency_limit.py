@@ -29,6 +29,8 @@ class ConcurrencyStatistics:
         waited_s: Seconds that callers have waited in total, without those that still wait.
     """
 
+    __module__ = "headgate"
+
     limit: int
     in_use: int
     most_in_use: int
@@ -51,6 +53,8 @@ class ConcurrencyLimit(WaitQueue[int]):
     It belongs to one event loop at a time. After that loop has ended, another one can use it; slots that tasks of the
     first loop hadn't released stay acquired. It is not thread-safe; only `statistics` can be called from any thread.
     """
+
+    __module__ = "headgate"
 
     __slots__ = ("_in_use", "_limit", "_most_in_use", "_scheduled")
 

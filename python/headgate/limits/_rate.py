@@ -11,16 +11,16 @@ serves are charged at the time for which it was set, and so are the tasks that i
 
 import asyncio
 import math
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Final
 
-from headgate._checks import check, duration, figure, number, seconds_of
+from headgate._checks import check, duration, number, seconds_of
+from headgate._rate_text import rate_call
 from headgate.limits._wait_queue import Waiter, WaitQueue
 
-_AMOUNT: Final = number(lambda amount: 0 < amount < math.inf, "above 0 and finite")
+_FINITE: Final = number(lambda amount: 0 < amount < math.inf, "above 0 and finite")
 _PER: Final = duration(lambda seconds: 0 < seconds < math.inf, "above 0 and finite")
 _COST: Final = number(lambda cost: cost >= 0, "at least 0")
 
@@ -52,6 +52,8 @@ class RateStatistics:
         granted_cost: The sum of these costs.
         waited_s: Seconds that callers have waited in total, without those that still wait.
     """
+
+    __module__ = "headgate"
 
     amount: float
     per_s: float
@@ -116,6 +118,8 @@ class Rate(WaitQueue[float]):
     It serves one event loop at a time. After that loop has ended, it can serve another one, with a full bucket. It is
     not thread-safe; only `statistics` can be called from any thread.
     """
+
+    __module__ = "headgate"
 
     __slots__ = ("_amount", "_as_of_s", "_bucket", "_due_s", "_granted_cost", "_per_s", "_timed_for", "_timer")
 
@@ -314,27 +318,17 @@ class Rate(WaitQueue[float]):
         self._timer = self._timed_for = self._as_of_s = None
 
 
+def _amount(value: object) -> None:
+    if isinstance(value, str):
+        raise TypeError(f"must be a number, not str: write {rate_call(value)}")
+    _FINITE(value)
+
+
 def _interval_s(amount: float, per: float | timedelta, burst: float) -> float:
     """Returns the time in which the bucket gains a cost of 1."""
-    for name, value, rule in (("amount", amount, _AMOUNT), ("per", per, _PER), ("burst", burst, _AMOUNT)):
+    for name, value, rule in (("amount", amount, _amount), ("per", per, _PER), ("burst", burst, _FINITE)):
         check(name, value, rule)
     interval_s: float = seconds_of(per) / amount
     if not math.isfinite(interval_s * max(burst, 1)):
         raise ValueError("amount, per and burst are too far apart: the bucket would never be full")
     return interval_s
-
-
-_WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)(?:\s*/\s*(s|m|min|h|d))?")
-_LARGE: Final = 1e15
-_UNIT_S: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
-
-
-def rate_for(value: object) -> str:
-    """Returns the code that makes the rate that another value probably means, such as `headgate.Rate(500, per=60)`."""
-    written = _WRITTEN.fullmatch(value.strip()) if isinstance(value, str) else None
-    if written is not None:
-        per_s = _UNIT_S[written[2] or "s"]
-        return f"headgate.Rate({written[1]}{f', per={per_s}' if per_s > 1 else ''})"
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LARGE:
-        return f"headgate.Rate({figure(value)})"
-    return "headgate.Rate(100)"

@@ -8,9 +8,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
 from inspect import isawaitable
 from random import random as random_below_1
-from typing import ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from headgate._checks import SECONDS, Check, check, duration, function as is_function, seconds_of, whole
+from headgate._foreign import explained
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +40,8 @@ class RetryStatistics:
         not_retryable: Errors that are not in `on`.
         delay_s: Seconds between attempts, in total.
     """
+
+    __module__ = "headgate"
 
     retried: int
     exhausted: int
@@ -78,6 +81,8 @@ class Retry:
         on: Which errors to retry: a type, several types, or a function of the error. Other errors are raised at once.
         random: Returns random numbers from 0 up to 1.
     """
+
+    __module__ = "headgate"
 
     attempts: int = 3
     backoff: Backoff = 0.1
@@ -185,6 +190,14 @@ class Retry:
             delay_s=counts.delay_s,
         )
 
+    if not TYPE_CHECKING:  # type checkers refuse the call
+
+        def __call__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                "a Retry is not a decorator: write `await retry.call(function, ...)`, or amap(function, items,"
+                " retry=retry)"
+            )
+
     def _is_retryable(self, error: Exception) -> bool:
         if isinstance(self.on, type | tuple):
             return isinstance(error, self.on)
@@ -206,6 +219,10 @@ class Retry:
         return default_s if seconds is None else seconds
 
 
+if not TYPE_CHECKING:  # type checkers refuse the arguments that it explains
+    Retry.__init__ = explained("Retry")(Retry.__init__)
+
+
 def add_note(error: BaseException, note: str) -> None:
     """Adds a note to an error, unless the error has it already or can't be changed."""
     with suppress(Exception):
@@ -216,7 +233,8 @@ def add_note(error: BaseException, note: str) -> None:
 def retry_for(value: object) -> str:
     """Returns the code that makes the policy that another value, such as a number of retries, probably means."""
     retries = value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGE else 2
-    return f"headgate.Retry({retries + 1})"
+    attempts = "1 attempt" if retries == 0 else f"{retries + 1} attempts, the first one included"
+    return f"headgate.Retry({retries + 1}), which makes {attempts}"
 
 
 def _delay(kind: str) -> Check:

@@ -23,11 +23,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from headgate._errors import OtherLoopError
+
 Amount = TypeVar("Amount", bound=float)
-
-
-class OtherLoopError(RuntimeError):
-    """A limit or a rate is in use in another event loop than the running one."""
 
 
 class Waiter(Generic[Amount]):

@@ -67,6 +67,8 @@ class PortalCall(Generic[T]):
     page of a True
     """
 
+    __module__ = "headgate"
+
     def __init__(self, queue: CallQueue, call: Call, started: ThreadSemaphore) -> None:
         self._queue = queue
         self._call = call
@@ -183,6 +185,8 @@ class Portal:
     too. A portal that is never closed is closed at the end of the program. In a forked process, every call raises
     `RuntimeError`.
     """
+
+    __module__ = "headgate"
 
     def __init__(
         self,

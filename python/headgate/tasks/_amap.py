@@ -1,4 +1,4 @@
-"""Many tasks, few at a time: bounded concurrency for any coroutine.
+"""Many tasks, a few at a time: bounded concurrency for any coroutine.
 
 Both the running tasks and the results that wait to be collected are bounded, and the input is read as it is needed. So
 memory depends on the limit and not on the input. A semaphore doesn't do that: it bounds the running tasks, but a
@@ -30,6 +30,8 @@ class TaskResults(FlowIterator[R]):
     ...     print([page async for page in pages], pages.statistics().succeeded)
     ['page of a', 'page of bb'] 2
     """
+
+    __module__ = "headgate"
 
     _flow: CallFlow
 
@@ -81,7 +83,7 @@ def amap(
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[AmapOptions[T]],
 ) -> TaskResults[Any]:
-    """Calls an async function with each item, few at a time, and yields the results as they come.
+    """Calls an async function for each item, at most `limit` at a time, and yields the results as calls finish.
 
         async with amap(fetch, urls, limit=1000) as results:
             async for result in results:
@@ -106,7 +108,8 @@ def amap(
         **options: `limit` is required; `help(headgate.amap)` describes each with its default.
 
     Raises:
-        TypeError: An argument has the wrong type; while iterating: `function` returned something that isn't awaitable.
+        TypeError: An argument has the wrong type.
+        NotAwaitableError: While iterating: `function` returned something that can't be awaited. It is a `TypeError`.
         ValueError: A number is too small, or an argument needs another one that is missing.
         TooManyFailures: While iterating: more items failed than `max_failures` allows.
         StrayCancellation: While iterating: a call or the source was cancelled, but not the map.
@@ -133,7 +136,7 @@ async def for_each(
     items: Iterable[T] | AsyncIterable[T],
     **options: Unpack[ForEachOptions[T]],
 ) -> TaskStatistics:
-    """Calls an async function with each item, few at a time, for what it does and not for what it returns.
+    """Calls an async function for each item, at most `limit` at a time, and drops what the calls return.
 
         await for_each(store, rows, limit=100)
 

@@ -1,4 +1,4 @@
-"""`asyncio.as_completed` with a limit: awaits few awaitables at a time, and yields each when it is done."""
+"""`asyncio.as_completed` with a limit: awaits at most that many at a time, and yields each when it is done."""
 
 import asyncio
 from collections import UserList, deque
@@ -243,7 +243,7 @@ def _close(item: object) -> None:
 class FutureLimitOption(TypedDict):
     """The bound of unfinished awaitables."""
 
-    limit: Annotated[int, Option(help="Most awaitables that are started and not finished.", check=whole(1))]
+    limit: Annotated[int, Option(help="Maximum number of awaitables in progress.", check=whole(1))]
 
 
 class TimeoutOption(TypedDict, total=False):
@@ -276,6 +276,8 @@ class CompletedFutures(FlowIterator[asyncio.Future[R]]):
     ['page of a', 'page of bb']
     """
 
+    __module__ = "headgate"
+
     _flow: FutureFlow
 
     def __init__(self, flow: FutureFlow) -> None:
@@ -298,7 +300,7 @@ class CompletedFutures(FlowIterator[asyncio.Future[R]]):
 def as_completed(
     aws: Iterable[Awaitable[R]] | AsyncIterable[Awaitable[R]], **options: Unpack[AsCompletedOptions]
 ) -> CompletedFutures[R]:
-    """Awaits many awaitables, few at a time, and yields each when it is done: `asyncio.as_completed` with a limit.
+    """Awaits awaitables, at most `limit` at a time, and yields each when it is done: a limited `asyncio.as_completed`.
 
         for result in as_completed(coroutines, limit=1000):
             print(await result)

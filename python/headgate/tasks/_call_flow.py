@@ -6,17 +6,12 @@ from collections.abc import Callable
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any
 
-from headgate._errors import TooManyFailures
-from headgate.limits._wait_queue import OtherLoopError
+from headgate._errors import NotAwaitableError, OtherLoopError, TooManyFailures
 from headgate.tasks._flow import Flow
 from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskStatistics, after, noted, shown, stray
 from headgate.tasks._source import AsyncSource, Source
 from headgate.tasks._work import cancellations
-
-
-class NotAwaitableError(TypeError):
-    """The function returned something that can't be awaited, as it would for each item."""
 
 
 def is_fatal(error: BaseException) -> bool:

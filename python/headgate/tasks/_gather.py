@@ -43,7 +43,7 @@ async def gather(
 
 @_OPTIONS.shown_by
 async def gather(*aws: Awaitable[Any], **options: Unpack[GatherOptions]) -> list[Any]:
-    """Awaits all arguments, few at a time, and returns their results in order: `asyncio.gather` with a limit.
+    """Awaits all arguments, at most `limit` at a time, and returns their results in order, as `asyncio.gather` does.
 
         pages = await gather(*(fetch(url) for url in urls), limit=10)
 

@@ -34,6 +34,8 @@ class MapIterator(Generic[R]):
     ['page of a', 'page of bb'] 2
     """
 
+    __module__ = "headgate"
+
     def __init__(self, flow: CallFlow, loop_factory: LoopFactory | None) -> None:
         self._flow = flow
         self._loop_factory = loop_factory

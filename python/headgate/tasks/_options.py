@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final, Generic, Literal, TypedDict, TypeVar
 
 from headgate._checks import a, duration, function, whole
 from headgate._option import Option
+from headgate._rate_text import rate_call
 from headgate.limits._concurrency_limit import ConcurrencyLimit
-from headgate.limits._rate import Rate, rate_for
+from headgate.limits._rate import Rate
 from headgate.limits._retry import Retry, retry_for
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class LimitOption(TypedDict):
     limit: Annotated[
         int | ConcurrencyLimit,
         Option(
-            help=("Most calls that run at once; a `ConcurrencyLimit` can be shared with others, and resized."),
+            help="Maximum number of calls in progress; a `ConcurrencyLimit` can be shared with others, and resized.",
             check=whole(1, or_a=ConcurrencyLimit),
         ),
     ]
@@ -48,7 +49,7 @@ class BufferOption(TypedDict, total=False):
     buffer: Annotated[
         int | None,
         Option(
-            help="Most results that are done and not collected, in addition to the running calls.",
+            help="Maximum number of results that are done and not collected, in addition to the running calls.",
             default=None,
             default_means="`limit`",
             check=whole(0),
@@ -135,7 +136,7 @@ class CallOptions(TypedDict, Generic[T], total=False):
             help="How fast attempts may start; can be shared.",
             default=None,
             default_means=_NONE,
-            check=a(Rate, rate_for),
+            check=a(Rate, rate_call),
         ),
     ]
     cost: Annotated[

@@ -37,6 +37,8 @@ class TaskOutcome(Generic[T, R]):
         elapsed_s: How long the last attempt took, in seconds, without the time for which a source blocked the loop.
     """
 
+    __module__ = "headgate"
+
     index: int
     item: T
     value: R | None
@@ -82,6 +84,8 @@ class TaskStatistics:
         unstarted: Items that were read and will never start: returned by `stop()`, or dropped at the end.
         retried: Attempts after the first one of each item.
     """
+
+    __module__ = "headgate"
 
     taken: int
     running: int

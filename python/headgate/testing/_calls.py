@@ -32,6 +32,8 @@ class MockRequest:
         path_params: The values of `{name}` in the pattern of its route, or of named groups of a regular expression.
     """
 
+    __module__ = "headgate.testing"
+
     def __init__(self, method: str, url: str, headers: Headers, content: bytes) -> None:
         self.method = method
         self.url = url
@@ -89,6 +91,8 @@ class Call:
         response: The response; `None` if the request failed.
     """
 
+    __module__ = "headgate.testing"
+
     request: MockRequest
     response: MockResponse | None
 
@@ -102,6 +106,8 @@ class Calls(Sequence[Call]):
     >>> len(route.calls), route.calls.total, [call.request.path_params["number"] for call in route.calls]
     (3, 3, ['0', '1', '2'])
     """
+
+    __module__ = "headgate.testing"
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

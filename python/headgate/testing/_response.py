@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from headgate._checks import check, duration, kind_of, seconds_of
 from headgate._nearest import nearest
+from headgate.client._body import items_of
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
 
@@ -49,6 +50,8 @@ class MockResponse:
         cut_after: Bytes of the body after which the connection is closed; `None`: the body is sent completely.
     """
 
+    __module__ = "headgate.testing"
+
     def __init__(  # noqa: PLR0913 - a response has that many attributes
         self,
         status: int = 200,
@@ -82,12 +85,11 @@ class MockResponse:
         given = [name for name, is_given in bodies.items() if is_given]
         if len(given) > 1:
             raise TypeError(f"a response has one body: give {given[0]} or {given[1]}")
-        if not 200 <= status <= 999:  # noqa: PLR2004 - the statuses of final responses
-            raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
+        _check_status(status)
         self.status = status
         self.content: bytes
         kind, self.content = _body(json, text, html, content)
-        pairs: list[Any] = list(headers.items() if isinstance(headers, Mapping) else headers)
+        pairs: list[Any] = list(items_of("headers", headers))
         if kind is not None and all(name.lower() != "content-type" for name, _ in pairs):
             pairs.append(("Content-Type", kind))
         for name, value in pairs:
@@ -206,6 +208,16 @@ def _body(json: object, text: str | None, html: str | None, content: bytes | Non
     if content is not None and not isinstance(content, bytes):
         raise TypeError(f"content must be bytes, not {kind_of(content)}: text has text=")
     return None, content or b""
+
+
+def _check_status(status: object) -> None:
+    if isinstance(status, RequestError) or (isinstance(status, type) and issubclass(status, RequestError)):
+        name = status.__name__ if isinstance(status, type) else f"{type(status).__name__}(...)"
+        raise TypeError(f"status must be a number, not an error: write error=headgate.{name} for the route")
+    if isinstance(status, bool) or not isinstance(status, int):
+        raise TypeError(f"status must be a number, not {kind_of(status)}")
+    if not 200 <= status <= 999:  # noqa: PLR2004 - the statuses of final responses
+        raise ValueError(f"status must be a number from 200 to 999, not {status!r}")
 
 
 def _check_header(name: object, value: object) -> None:

@@ -259,6 +259,8 @@ class Route:
         calls: The newest calls of the route, up to 1,000.
     """
 
+    __module__ = "headgate.testing"
+
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.calls: Calls = Calls()

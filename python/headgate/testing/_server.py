@@ -61,6 +61,8 @@ class MockServer:
         routes: The routes, in the order in which they are tried.
     """
 
+    __module__ = "headgate.testing"
+
     def __init__(
         self,
         handler: Computed | None = None,

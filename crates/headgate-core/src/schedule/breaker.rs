@@ -64,7 +64,7 @@ struct Silence {
 pub(super) struct Breaker {
     /// The end of the pause that the host requested.
     paused_until: Option<Instant>,
-    /// That pause is longer than [`Retrying::max_retry_after`].
+    /// That pause is longer than [`Retrying::retry_max_pause`].
     pause_is_too_long: bool,
     /// The time of the last requested pause, or of the last opening of the breaker.
     reduced_at: Option<Instant>,
@@ -105,7 +105,7 @@ impl Breaker {
         let time = time.min(LONGEST_PAUSE);
         // A pause that is over does not affect this one.
         self.pause_is_too_long &= self.is_paused(now);
-        self.pause_is_too_long |= time > rules.max_retry_after;
+        self.pause_is_too_long |= time > rules.retry_max_pause;
         let spread = time.mul_f64(SPREAD * rng.f64()).min(LONGEST_SPREAD);
         let until = now + time + spread;
         self.paused_until = Some(self.paused_until.map_or(until, |earlier| earlier.max(until)));
@@ -192,7 +192,7 @@ impl Breaker {
         self.silence.filter(is_long).map(|silence| silence.since)
     }
 
-    /// Returns whether the host is in a pause that is longer than [`Retrying::max_retry_after`].
+    /// Returns whether the host is in a pause that is longer than [`Retrying::retry_max_pause`].
     pub(super) fn pause_exceeds_limit(&self, now: Instant) -> bool {
         self.pause_is_too_long && self.is_paused(now)
     }
@@ -276,7 +276,7 @@ mod tests {
     fn a_pause_that_was_too_long_does_not_affect_those_after_it() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
-        let rules = Retrying { max_retry_after: Duration::from_secs(5), ..Retrying::default() };
+        let rules = Retrying { retry_max_pause: Duration::from_secs(5), ..Retrying::default() };
         breaker.pause(Duration::from_secs(10), &rules, start, &mut rng);
         assert!(breaker.pause_exceeds_limit(after(start, 9.0)));
         breaker.pause(Duration::from_secs(1), &rules, after(start, 9.0), &mut rng);

@@ -51,8 +51,8 @@ pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
     loop {
         let file = try_acquire(directory, &path).map_err(|error| {
             let refused = JobError::of_file("can't lock", path.display(), &error);
-            let has_no_locks = error.kind() == io::ErrorKind::Unsupported
-                || error.raw_os_error() == Some(Errno::ENOLCK as i32);
+            let has_no_locks =
+                error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(Errno::ENOLCK as i32);
             // Without a lock, each of two writers could mistake the other's files for those of a crashed run.
             let advice = message!("; this file system has no locks: choose an ", OptionName::Output, " on another");
             if has_no_locks { JobError::output(message!(refused.message, advice)) } else { refused }

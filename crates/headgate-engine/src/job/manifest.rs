@@ -201,7 +201,7 @@ impl Manifest {
         };
         let shown = directory.display();
         self.check_same(options, input, &hasher, |differences| {
-            message!("the failed rows of {shown} can't be requested again as before: ", differences, "{advice}")
+            message!("the rows of {shown} can't be retried as before: ", differences, "{advice}")
         })
     }
 
@@ -225,7 +225,7 @@ impl Manifest {
             (Some(then), Some(fingerprint)) => {
                 let changed =
                     || (!now.is_compared_later && then != fingerprint).then(|| "its content has changed".into());
-                let differs = |phrase: String| format!("the input {input} is another one ({phrase})").into();
+                let differs = |phrase: String| format!("the input {input} is a different input ({phrase})").into();
                 then.difference_of_form(fingerprint).or_else(changed).map(differs).into_iter().collect()
             }
             _ => vec![format!("its input was {}, now it is {input}", self.input.name).into()],

@@ -70,7 +70,7 @@ impl RetryOptions {
     pub fn mistake(&self) -> Option<Mistake> {
         let message = match self.output.to_str() {
             Some("") => "is missing: name the directory of a job",
-            Some("-") => "must be the directory of a job: what went to standard output is not remembered",
+            Some("-") => "must be the directory of a job: what went to standard output is not recorded",
             _ => return None,
         };
         Some(Mistake { option: OptionName::Output, message: message.into() })
@@ -221,7 +221,7 @@ impl OpenRetry {
 fn with_manifest(mut job: JobOptions, manifest: &Manifest, output: &Path) -> Result<JobOptions, JobError> {
     if manifest.input.fingerprint.is_none() {
         return Err(JobError::output(format!(
-            "the job in {} read {}, which can't be read again: its failed rows can't be requested again",
+            "the job in {} read {}, which can't be read again: its rows can't be retried",
             output.display(),
             manifest.input.name
         )));

@@ -86,7 +86,7 @@ pub struct Plan {
 #[serde(rename_all = "snake_case")]
 pub enum DirectoryUse {
     /// It does not exist, or is empty.
-    Begun,
+    New,
     Resumed,
     /// The job in it is finished.
     Finished,
@@ -178,7 +178,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.extend(set_notes);
     }
     if matches!(found, FoundJob::Resumed { is_touched: true, .. }) {
-        notes.push("the input was touched since: its rows are compared before the first request".into());
+        notes.push("the input was modified since: its rows are compared before the first request".into());
     }
 
     if run.limits.host_by == HostBy::Address {
@@ -255,7 +255,7 @@ fn apply_stored_settings(options: &mut JobOptions) -> Result<Vec<Message>, JobEr
 impl DirectoryUse {
     fn of(found: &FoundJob, output: &Output) -> Self {
         match found {
-            FoundJob::Nothing if matches!(output, Output::Directory(_)) => Self::Begun,
+            FoundJob::Nothing if matches!(output, Output::Directory(_)) => Self::New,
             FoundJob::Nothing => Self::None,
             FoundJob::Replaced(_) => Self::Replaced,
             FoundJob::Resumed { is_over: true, .. } => Self::Finished,

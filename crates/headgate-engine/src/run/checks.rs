@@ -228,7 +228,7 @@ impl Mistakes {
         for (is_set, option, why) in [
             (no_body, OptionName::NoBody.set(true), "are not read"),
             (!decode, OptionName::Decode.set(false), "are not decoded"),
-            (save_to, OptionName::SaveTo.into(), "go into files: select values of headers alone"),
+            (save_to, OptionName::SaveTo.into(), "go into files: extract values of headers only"),
         ] {
             let message = message!("can't have values of bodies with ", option, ", as bodies {why}");
             self.add_if(is_set, OptionName::Extract, message);
@@ -262,12 +262,12 @@ impl Mistakes {
     /// it connects to.
     fn check_network(&mut self, request: &RequestOptions) {
         let is_public = request.network.network == NetworkPolicy::Public;
-        let is_hidden = is_public && !request.proxies.is_empty() && !request.trust_proxy;
+        let is_hidden = is_public && !request.proxies.is_empty() && !request.proxy_any_address;
         let behind_proxy = message!(
             "can't be public behind a proxy, which alone knows the addresses that it connects to: leave ",
             OptionName::Proxy,
             " out, or leave the addresses to the proxy with ",
-            OptionName::TrustProxy.set(true)
+            OptionName::ProxyAnyAddress.set(true)
         );
         self.add_if(is_hidden, OptionName::Network, behind_proxy);
         self.all.extend(transport::mistakes(request));
@@ -446,7 +446,7 @@ mod tests {
         options.selection.extract = vec!["a=$.a".into()];
         let expected = "bearer and headers both set authorization: leave one of them out; \
              network can't be public behind a proxy, which alone knows the addresses that it connects to: leave proxy out, \
-             or leave the addresses to the proxy with trust_proxy=true; \
+             or leave the addresses to the proxy with proxy_any_address=true; \
              extract can't have values of bodies with no_body=true, as bodies are not read; \
              extract can't have values of bodies with decode=false, as bodies are not decoded";
         assert_eq!(expected.replace("authorization", "Authorization"), error_of(&options));

@@ -102,8 +102,7 @@ pub(crate) fn bottleneck_of(stretch: &Stretch) -> Bottleneck {
     let waiting = |wait| stretch.share(stretch.lane_time.waiting(wait));
     let (kind, text) = if stretch.attempts == 0 && stretch.lane_time.total.is_zero() {
         let throttled = stretch.throttled.bottleneck(stretch.wall, LIMITING);
-        throttled
-            .unwrap_or_else(|| (BottleneckKind::Nothing, "bottleneck: nothing yet. No request has been sent".into()))
+        throttled.unwrap_or_else(|| (BottleneckKind::Nothing, "bottleneck: none yet. No request has been sent".into()))
     } else if let Some(failures) = failures(stretch).filter(|_| waiting(Wait::Dns) < LIMITING) {
         (BottleneckKind::Failures, failures.into())
     } else if waiting(Wait::Sink) >= LIMITING {
@@ -173,7 +172,7 @@ fn decoding(stretch: &Stretch, share: f64) -> String {
 fn dns(share: f64) -> Message {
     let share = percent(share);
     message!(
-        "bottleneck: DNS. Requests wait {share} of the time for look-ups; choose a faster DNS server with ",
+        "bottleneck: DNS. Requests wait {share} of the time for lookups; choose a faster DNS server with ",
         OptionName::DnsServer
     )
 }

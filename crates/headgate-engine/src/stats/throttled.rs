@@ -89,7 +89,7 @@ impl ThrottledStretch {
                 OptionName::NetworkDownAfter
             ),
             ThrottledBy::CircuitBreaker => message!(
-                "bottleneck: {name}. It does not respond and is probed, and {rows} for it; end the wait sooner with ",
+                "bottleneck: {name}. Its circuit breaker is open because its requests fail, and {rows} for it; if it sends nothing, its rows fail after ",
                 OptionName::HostDownAfter
             ),
             ThrottledBy::Network => match self.network_down {
@@ -99,7 +99,7 @@ impl ThrottledStretch {
                 }
                 None => format!("bottleneck: network. No host could be reached {percent} of the time").into(),
             },
-            ThrottledBy::Backoff => format!("bottleneck: retry backoff. {rows} for their next attempt").into(),
+            ThrottledBy::Backoff => format!("bottleneck: retry backoff. {rows} for the next attempt").into(),
             ThrottledBy::RetryBudget => format!("bottleneck: retry budget. {rows}, so that retries are at most 20 % of all requests").into(),
             ThrottledBy::HeadOfLine => format!(
                 "bottleneck: input. The {} rows that were read ahead wait, most of them for {name}, and this input can't be read \

@@ -255,7 +255,7 @@ fn a_socks_target_that_is_resolved_locally_is_checked_and_the_proxy_is_not() {
     let (proxy, received) = socks(0, 0, 0, server.address);
     let through = |rig: Rig, scheme: &str| {
         let mut rig = rig.public().through(&[format!("{scheme}://{}", proxy.address)]);
-        rig.options.request.trust_proxy = true;
+        rig.options.request.proxy_any_address = true;
         rig.options.request.resolve = vec!["inside.example:81:10.0.0.1".into(), "outside.example:81:8.8.8.8".into()];
         rig.row()
     };
@@ -283,9 +283,9 @@ fn a_public_network_policy_requires_a_trusted_proxy() {
     rig = rig.public().through(&[format!("http://{}", proxy.address)]);
     let refused = Run::job(&rig.options).expect_err("it can't be kept");
     let expected = "network can't be public behind a proxy, which alone knows the addresses that it connects to: \
-                    leave proxy out, or leave the addresses to the proxy with trust_proxy=true";
+                    leave proxy out, or leave the addresses to the proxy with proxy_any_address=true";
     assert_eq!((JobErrorKind::Usage, expected), (refused.kind, &*refused.message.to_string()));
-    rig.options.request.trust_proxy = true;
+    rig.options.request.proxy_any_address = true;
     let rows = rig.rows();
     assert_eq!([BLOCKED, None], [rows[0].kind(), rows[1].kind()]);
     assert_eq!(1, heads.lock().unwrap().len());

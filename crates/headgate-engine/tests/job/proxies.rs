@@ -365,7 +365,7 @@ fn a_socks_proxy_gets_the_address_of_a_locally_resolved_hostname() {
 #[test]
 fn a_refusal_by_a_socks_proxy_has_a_clear_message() {
     for (message, method, log_in, code) in [
-        ("the proxy accepts none of our authentication methods", 255, 0, 0),
+        ("the proxy accepts none of headgate's authentication methods", 255, 0, 0),
         ("the proxy does not accept these credentials", 2, 1, 0),
         ("the proxy could not connect to the host", 0, 0, 1),
         ("the proxy does not allow connections to this host", 0, 0, 2),

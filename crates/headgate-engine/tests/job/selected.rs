@@ -241,7 +241,7 @@ fn needed_columns_cannot_be_omitted_and_names_are_unique() {
             &["id"],
         ),
         (
-            "extract: \"url\" is a column that the results have of their own (taken are row, url, ",
+            "extract: \"url\" is a column that the results have of their own (reserved names: row, url, ",
             |options| options.extract = texts(&["url=$.a"]),
             &[],
         ),
@@ -253,13 +253,13 @@ fn needed_columns_cannot_be_omitted_and_names_are_unique() {
         ),
         (", remote_addr): choose another name", |options| options.extract = texts(&["row=$.a"]), &[]),
         (
-            "rows.csv: the column \"row\" can't be kept: the result has one of its own by that name (taken are row, url, ",
+            "rows.csv: the column \"row\" can't be kept: the result has one of its own by that name (reserved names: row, url, ",
             |_| {},
             &["row"],
         ),
         (", remote_addr); list the columns of the input to keep in keep", |_| {}, &["row"]),
         (
-            "rows.csv: the column \"url\" can't be kept: the result has one of its own by that name (taken are row, url, ",
+            "rows.csv: the column \"url\" can't be kept: the result has one of its own by that name (reserved names: row, url, ",
             |_| {},
             &["url"],
         ),

@@ -87,7 +87,7 @@ fn formats_that_do_not_fit_the_output_are_refused() {
         let error = with(Output::Nowhere, format);
         assert_eq!(JobErrorKind::Usage, error.kind);
         assert_eq!(
-            "there is nowhere to write the results to: give a directory with output, or format=none",
+            "there is no output for the results: give a directory with output, or format=none",
             error.to_string()
         );
     }

@@ -67,7 +67,7 @@ pub(crate) fn reason(error: &Error) -> Reason {
             Reason::new("what the server sent is not TLS, or is broken").with(words(&format!("{what:?}")))
         }
         Error::AlertReceived(AlertDescription::HandshakeFailure) => {
-            "the server refused the TLS handshake, perhaps because it accepts none of our ciphers or key exchanges, or \
+            "the server refused the TLS handshake, perhaps because it accepts none of headgate's ciphers or key exchanges, or \
              wants a client certificate"
                 .into()
         }
@@ -75,7 +75,7 @@ pub(crate) fn reason(error: &Error) -> Reason {
             "the server refused the TLS handshake: it speaks neither TLS 1.2 nor 1.3".into()
         }
         Error::AlertReceived(AlertDescription::UnrecognisedName) => {
-            "the server refused the TLS handshake: it does not know this host name".into()
+            "the server refused the TLS handshake: it does not know this hostname".into()
         }
         Error::AlertReceived(AlertDescription::CertificateRequired) => {
             "the server requires a client certificate".into()
@@ -97,7 +97,7 @@ pub(crate) fn reason(error: &Error) -> Reason {
             "the server speaks neither TLS 1.2 nor 1.3".into()
         }
         Error::PeerIncompatible(why) => {
-            Reason::new(format!("the server's TLS is not compatible with ours: {}", words(&format!("{why:?}"))))
+            Reason::new(format!("the server's TLS is not compatible with headgate's: {}", words(&format!("{why:?}"))))
         }
         Error::PeerMisbehaved(why) => {
             Reason::new(format!("the server broke the rules of TLS: {}", words(&format!("{why:?}"))))
@@ -107,7 +107,7 @@ pub(crate) fn reason(error: &Error) -> Reason {
         }
         Error::DecryptError => "what the server sent can't be decrypted".into(),
         Error::PeerSentOversizedRecord => "the server sent a TLS record that is too large".into(),
-        Error::NoApplicationProtocol => "the server supports none of our protocols over TLS".into(),
+        Error::NoApplicationProtocol => "the server supports none of headgate's protocols over TLS".into(),
         Error::General(what) => Reason::new("TLS failed").with(what.as_str()),
         other => Reason::new(format!("TLS failed: {}", words(&format!("{other:?}")))),
     }

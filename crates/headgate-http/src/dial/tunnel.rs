@@ -121,7 +121,7 @@ fn socks_failure(error: &Socks) -> Failure {
     let (why, is_lasting) = match error {
         Socks::Io(error) => return connection_failure(error),
         Socks::NoAcceptableAuthMethods | Socks::AuthorizationRequired => {
-            ("the proxy accepts none of our authentication methods", true)
+            ("the proxy accepts none of headgate's authentication methods", true)
         }
         Socks::PasswordAuthFailure(_) => ("the proxy does not accept these credentials", true),
         Socks::GeneralSocksServerFailure => (NOT_CONNECTED, false),

@@ -94,7 +94,9 @@ impl ResultColumns {
         let selected = self.selected();
         if let Some(name) = selected.iter().map(|field| field.name()).find(|name| !names.insert(name)) {
             let mut reason = if own.contains(&&name[..]) {
-                message!("is a column that the results have of their own (taken are {existing}): choose another name")
+                message!(
+                    "is a column that the results have of their own (reserved names: {existing}): choose another name"
+                )
             } else {
                 message!("is the name of two columns")
             };
@@ -108,12 +110,12 @@ impl ResultColumns {
         };
         let what = if may_go(name) {
             message!(
-                "the result has one of its own by that name (taken are {existing}); leave that out with ",
+                "the result has one of its own by that name (reserved names: {existing}); leave that out with ",
                 OptionName::Drop,
                 ", or "
             )
         } else if own.contains(&&name[..]) {
-            message!("the result has one of its own by that name (taken are {existing}); ")
+            message!("the result has one of its own by that name (reserved names: {existing}); ")
         } else {
             message!("it is the name of an extracted column; give that another name in ", OptionName::Extract, ", or ")
         };

@@ -31,7 +31,7 @@ pub fn open(options: &SinkOptions, schema: &SchemaRef) -> Result<Box<dyn Sink>, 
             OptionName::Output
         ))),
         (Output::Nowhere, Format::Parquet | Format::Ndjson) => Err(JobError::usage(message!(
-            "there is nowhere to write the results to: give a directory with ",
+            "there is no output for the results: give a directory with ",
             OptionName::Output,
             ", or ",
             OptionName::Format.set("none")

@@ -119,10 +119,10 @@ impl<R: Read> Records<R> {
                     continue;
                 }
                 Parsed::Incomplete { in_quotes: true } if self.at_end => {
-                    "a quote is opened and never closed".to_owned()
+                    "a quotation mark is never closed".to_owned()
                 }
                 Parsed::Incomplete { in_quotes: true } => {
-                    format!("a quote is opened and not closed within {} bytes", self.max_bytes)
+                    format!("a quotation mark is not closed within {} bytes", self.max_bytes)
                 }
                 Parsed::Incomplete { in_quotes: false } => format!("longer than {} bytes", self.max_bytes),
                 Parsed::TextAfterQuote => "text between a closing quote and the end of its field".to_owned(),
@@ -299,9 +299,9 @@ mod tests {
             vec![good(1, &["a", "b"]), broken(2, after), good(3, &["e", "f"]), good(4, &["g", "h"])],
             read(&b"a,b\n\"c,d\ne,f\n\"g\",h\n"[..], 1024)
         );
-        let never = "a quote is opened and never closed";
+        let never = "a quotation mark is never closed";
         assert_eq!(vec![broken(1, never), good(2, &["b"])], read(&b"\"a\nb\n"[..], 1024));
-        let far = "a quote is opened and not closed within 16 bytes";
+        let far = "a quotation mark is not closed within 16 bytes";
         assert_eq!(
             vec![broken(1, far), good(2, &["b"]), good(3, &["c"])],
             read(&b"\"a\nb\nc\n\n\n\n\n\n\n\n\n\n\n\n\n"[..], 16)

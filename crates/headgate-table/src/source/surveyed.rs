@@ -163,7 +163,7 @@ impl Surveyed {
             options.keep.push(keep::ALL.to_owned());
         }
         let rows = file_rows::open(opened, &options, self.listed.partition(at))?;
-        let unknown = || JobError::internal(format!("{path}: it can't be known again"));
+        let unknown = || JobError::internal(format!("{path}: it can't be recognized on resume"));
         let fingerprint = rows.fingerprint().ok_or_else(unknown)?;
         if at == 0 {
             self.first.header = rows.header();

@@ -73,7 +73,7 @@ fn an_invalid_line_is_a_defect_of_its_row_and_the_job_continues() {
         (b"x,http://a/,\xE9", "http://a/", "the headers are not UTF-8 (line 3: byte 0xE9 after 0 valid ones)"),
         (b"x,http://a/,hello", "http://a/", "the headers are not JSON: expected value (line 3: column 1)"),
         (b"x,http://a/,[1]", "http://a/", "the headers are not a JSON object (line 3)"),
-        (b"x,\"http://a/,", "", "a quote is opened and never closed (line 3)"),
+        (b"x,\"http://a/,", "", "a quotation mark is never closed (line 3)"),
     ];
     let files = Files::new();
     for (line, url, defect) in cases {
@@ -95,7 +95,7 @@ fn an_unclosed_quote_affects_only_its_own_line() {
     }
     let rows = rows(&files.write("urls.csv", text));
     assert_eq!(1_000_001, rows.len());
-    assert_eq!(Some("a quote is opened and not closed within 16777216 bytes (line 2)"), defects(&rows[..1])[0]);
+    assert_eq!(Some("a quotation mark is not closed within 16777216 bytes (line 2)"), defects(&rows[..1])[0]);
     assert_eq!("http://host/0000000", rows[1].url.as_ref());
     assert!(defects(&rows[1..]).iter().all(Option::is_none));
 }

@@ -116,7 +116,7 @@ fn an_error_names_only_the_first_of_very_many_columns() {
 fn an_invalid_header_is_an_error_with_its_line() {
     let files = Files::new();
     assert_eq!(
-        "urls.csv: line 2, which should name the columns: a quote is opened and never closed",
+        "urls.csv: line 2, which should name the columns: a quotation mark is never closed",
         files.message(&open_error(&files.write("urls.csv", "\n\"id,url\n")))
     );
 }

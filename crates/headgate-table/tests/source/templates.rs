@@ -274,7 +274,7 @@ fn a_uuid_is_text_and_a_json_column_is_json() {
     assert_eq!([&*format!("http://h/{id}"), "http://h/", "http://h/"].as_slice(), urls(&rows));
     let first = format!(r#"["{id}", {{"a": [1.10]}}, "{{\"a\": [1.10]}}"]"#);
     assert_eq!([&*first, r#"[null, null, ""]"#, "none"].as_slice(), text(&options));
-    let message = "the column \"j\" is of the type JSON and has text that is none (row 2)";
+    let message = "the column \"j\" is of the type JSON and has text that is not JSON (row 2)";
     assert_eq!([None, None, Some(message)].as_slice(), defects(&rows));
 }
 

@@ -285,7 +285,7 @@ impl Scheduler {
 
 fn host_down(requested_pause: bool) -> Failure {
     if requested_pause {
-        Failure::new(ErrorKind::HostDown, "the host requested too long a pause").with_option(OptionName::MaxRetryAfter)
+        Failure::new(ErrorKind::HostDown, "the host requested too long a pause").with_option(OptionName::RetryMaxPause)
     } else {
         Failure::new(ErrorKind::HostDown, "the host has sent no response for too long")
             .with_option(OptionName::HostDownAfter)

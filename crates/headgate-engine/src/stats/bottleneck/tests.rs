@@ -130,7 +130,7 @@ fn each_bottleneck_is_named_with_the_option_to_change() {
             "bottleneck: reader of the output. Results wait 50 % of the time to be written",
             piped,
         ),
-        (BottleneckKind::Nothing, "bottleneck: nothing yet. No request has been sent", Stretch::default()),
+        (BottleneckKind::Nothing, "bottleneck: none yet. No request has been sent", Stretch::default()),
     ] {
         let bottleneck = bottleneck_of(&stretch);
         assert_eq!((kind, text.to_owned()), (bottleneck.kind, bottleneck.text.to_string()));
@@ -153,7 +153,7 @@ fn the_reason_why_requests_in_flight_wait_is_named() {
         (
             Wait::Dns,
             BottleneckKind::Dns,
-            "bottleneck: DNS. Requests wait 40 % of the time for look-ups; \
+            "bottleneck: DNS. Requests wait 40 % of the time for lookups; \
              choose a faster DNS server with dns_server",
         ),
         (

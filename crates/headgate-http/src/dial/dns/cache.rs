@@ -135,7 +135,7 @@ impl Drop for Lookup {
 }
 
 fn cancelled() -> DnsResult {
-    Err(Arc::new("the look-up was cancelled".into()))
+    Err(Arc::new("the lookup was cancelled".into()))
 }
 
 #[cfg(test)]

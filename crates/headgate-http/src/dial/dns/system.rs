@@ -51,7 +51,7 @@ impl SystemResolver {
             }
             Ok(Err(error)) => LookupResult::no_address(error.to_string(), None),
             Err(error) => {
-                LookupResult::no_address(Reason::new("the look-up was cancelled").with(error.to_string()), None)
+                LookupResult::no_address(Reason::new("the lookup was cancelled").with(error.to_string()), None)
             }
         }
     }

@@ -25,7 +25,7 @@ impl<'m> ValueMemory<'m> {
     /// Reserves the memory of a value.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Absent> {
         self.remaining =
-            self.remaining.checked_sub(bytes).ok_or(Absent::TooLarge("the selected values are too long"))?;
+            self.remaining.checked_sub(bytes).ok_or(Absent::TooLarge("the extracted values are too long"))?;
         self.used += bytes;
         let lacking = self.used.saturating_sub(self.reserved);
         if lacking > 0 && !self.is_short {

@@ -104,7 +104,7 @@ impl Selection {
     }
 
     fn add(&mut self, text: &str) -> Result<(), String> {
-        const SHAPE: &str = "a selection is name=$.path or name=header:name, and name:type=... gives a type";
+        const SHAPE: &str = "write name=$.path or name=header:name; name:type=... gives a type";
         let (name, source) = text.split_once('=').ok_or(SHAPE)?;
         let (name, is_of) = match name.rsplit_once(':') {
             None => (name, SelectedType::String),

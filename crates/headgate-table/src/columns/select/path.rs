@@ -43,7 +43,7 @@ impl Path {
             return Err("the JSONPath is nested too deeply".into());
         }
         if outline.has_open_expression {
-            return Err("the expression of match or search must be a text in quotes: one that a server writes could take any time".into());
+            return Err("the expression of match or search must be a text in quotes: one that a server writes could take arbitrarily long".into());
         }
         // The library panics if such a text ends within an escape.
         if outline.is_open {

@@ -183,12 +183,12 @@ fn headers_that_are_selected_repeatedly_need_no_more_memory_than_bodies() {
     let selected = select_all(&selection, HeadersRef::Parsed(&headers), Err(NO_BODY));
     assert_eq!((text(&long), SelectedValue::Null), (selected.values[15].clone(), selected.values[16].clone()));
     let failure = selected.failure.expect("the last is missing");
-    assert_eq!(Some("the selected values are too long"), failure.reason.detail.as_deref());
+    assert_eq!(Some("the extracted values are too long"), failure.reason.detail.as_deref());
 }
 
 #[test]
 fn an_invalid_selection_is_refused_by_name() {
-    let shape = "a selection is name=$.path or name=header:name, and name:type=... gives a type";
+    let shape = "write name=$.path or name=header:name; name:type=... gives a type";
     for (expected, select) in [
         (shape.to_owned(), "answer"),
         (shape.to_owned(), "=$.a"),
@@ -281,14 +281,14 @@ fn hostile_bodies_exhaust_neither_stack_nor_memory_nor_time() {
     assert_eq!(Some("the body has too many values to be searched".into()), why("x=$[*].a", &many_objects));
     assert_eq!(None, why("x=$[1048576]", &many_objects));
     let many = format!("[{}1]", "1,".repeat(20_000));
-    let message = "the body has too many values for a path that looks at them again and again";
+    let message = "the body has too many values for a path that visits them repeatedly";
     for path in ["$[?count($[*])>1]", "$..*..*", "$[?match(@,'a')]", "$[*,*][*,*]"] {
         assert_eq!(Some(message.into()), why(&format!("x={path}"), &many), "{path}");
     }
     assert_eq!(None, why("x=$..*", &many));
     // Each value is repeated for each level around it, which is far longer than the body.
     let nested = format!("{}{}{}", "[".repeat(120), "1,".repeat(200_000) + "1", "]".repeat(120));
-    assert_eq!(Some("the selected values are too long".into()), why("x:json=$..*", &nested));
+    assert_eq!(Some("the extracted values are too long".into()), why("x:json=$..*", &nested));
 }
 
 #[test]

@@ -62,7 +62,7 @@ impl Trees {
         let tree: Value = serde_json::from_str(text).map_err(TreeError::Json)?;
         for (number, query, wants_all) in &self.queries {
             if (values as f64).powi(query.power) > MAX_LOOKS {
-                let why = "the body has too many values for a path that looks at them again and again";
+                let why = "the body has too many values for a path that visits them repeatedly";
                 found(*number, Err(Absent::TooLarge(why)));
                 continue;
             }

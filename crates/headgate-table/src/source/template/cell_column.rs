@@ -105,7 +105,9 @@ fn json_cell<'a>(name: &str, value: &'a [u8]) -> Cell<'a> {
     let json = std::str::from_utf8(value).ok().map(str::trim_ascii);
     match json.filter(|json| serde_json::from_str::<IgnoredAny>(json).is_ok()) {
         Some(json) => Cell::Json(json.into()),
-        None => Cell::Unfit(Reason::new(format!("the column {name:?} is of the type JSON and has text that is none"))),
+        None => {
+            Cell::Unfit(Reason::new(format!("the column {name:?} is of the type JSON and has text that is not JSON")))
+        }
     }
 }
 

@@ -66,10 +66,10 @@ fn a_value_in_a_url_stays_a_value() {
 fn values_that_no_encoding_can_represent_in_a_url_are_refused_with_the_same_message() {
     let dots = "the column \"a\" can't be part of a path segment that is then . or .., which would change the path";
     let no_host = "a host of columns is a name or an IP address, and this is neither";
-    let no_port = "a port of columns is a number, and this is none";
-    let no_scheme = "the column \"a\" is no beginning of a URL: it has no http:// or https://";
+    let no_port = "a port of columns is a number, and this is not one";
+    let no_scheme = "the column \"a\" does not begin with a URL: it has no http:// or https://";
     let no_slash = "the column \"a\" has no / behind the host, and what follows would change the host";
-    let no_base_host = "the column \"a\" is no beginning of a URL: it has no host";
+    let no_base_host = "the column \"a\" does not begin with a URL: it has no host";
     for (expected, detail, template, value) in [
         (dots, "..", "http://h/{a}", ".."),
         (dots, ".", "http://h/x/{a}/y", "."),

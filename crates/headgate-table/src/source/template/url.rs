@@ -117,13 +117,13 @@ impl UrlTemplate {
         let after = value.split_once(SCHEME_END).filter(|(scheme, _)| is_supported(scheme)).map(|(_, after)| after);
         let Some(after) = after else {
             return Err(Reason::new(format!(
-                "the column {column:?} is no beginning of a URL: it has no http:// or https://"
+                "the column {column:?} does not begin with a URL: it has no http:// or https://"
             ))
             .with(shown(value.as_bytes())));
         };
         let end = after.find(ENDS_AUTHORITY);
         if is_blank(&after[..end.unwrap_or(after.len())]) {
-            return Err(Reason::new(format!("the column {column:?} is no beginning of a URL: it has no host"))
+            return Err(Reason::new(format!("the column {column:?} does not begin with a URL: it has no host"))
                 .with(shown(value.as_bytes())));
         }
         // Otherwise what follows would be part of the host.
@@ -200,7 +200,7 @@ impl Authority {
             let digits = raw(port, cells)?;
             if port.literal().is_none() && (digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit())) {
                 return Err(
-                    Reason::new("a port of columns is a number, and this is none").with(shown(digits.as_bytes()))
+                    Reason::new("a port of columns is a number, and this is not one").with(shown(digits.as_bytes()))
                 );
             }
             url.push(b":")?;
