@@ -118,9 +118,7 @@ impl<R: Read> Records<R> {
                     self.fill()?;
                     continue;
                 }
-                Parsed::Incomplete { in_quotes: true } if self.at_end => {
-                    "a quotation mark is never closed".to_owned()
-                }
+                Parsed::Incomplete { in_quotes: true } if self.at_end => "a quotation mark is never closed".to_owned(),
                 Parsed::Incomplete { in_quotes: true } => {
                     format!("a quotation mark is not closed within {} bytes", self.max_bytes)
                 }
