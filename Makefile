@@ -36,6 +36,10 @@ DIST_FLAGS := --zig --compatibility manylinux2014
 else
 DIST_FLAGS := --compatibility pypi
 endif
+# jemalloc supports pages up to this size (2^16), which some kernels of 64-bit Arm have.
+ifneq ($(findstring aarch64-unknown-linux,$(DIST_TARGET)),)
+export JEMALLOC_SYS_WITH_LG_PAGE := 16
+endif
 # Messages name files of crates, but not where they are on this machine.
 CRATES := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src
 
@@ -88,15 +92,17 @@ dist: dist-wheel dist-sdist ## build and check what is released, in dist; DIST_T
 	@$(MAKE) dist-check
 
 dist-wheel: $(STAMPS)/build $(STAMPS)/dist
+	@git rev-parse --verify --quiet HEAD >/dev/null || { echo 'a wheel to release is built in a git checkout' >&2; exit 1; }
 	rm -f dist/headgate-*.whl
 	PATH="$(CURDIR)/$(BIN):$$PATH" RUSTFLAGS="$$RUSTFLAGS --remap-path-prefix=$(CRATES)=/cargo" \
 		CFLAGS="$$CFLAGS -ffile-prefix-map=$(CRATES)=/cargo" HEADGATE_COMMIT="$$(git rev-parse --short=8 HEAD)" \
 		$(BIN)/maturin build --release --locked --strip --target $(DIST_TARGET) $(DIST_FLAGS) --compression-level 9 --out dist
+	$(BIN)/python scripts/neutral_sbom.py dist/headgate-*.whl
 
 dist-sdist: $(STAMPS)/build
 	rm -f dist/headgate-*.tar.gz
-	git rev-parse --short=8 HEAD >crates/headgate-python/commit
-	trap 'rm crates/headgate-python/commit' EXIT; $(BIN)/maturin sdist --out dist
+	trap 'rm crates/headgate-python/commit' EXIT; \
+		git rev-parse --short=8 HEAD >crates/headgate-python/commit && $(BIN)/maturin sdist --out dist
 
 dist-check: $(STAMPS)/dist
 	$(BIN)/python scripts/check_dist.py dist/headgate-*
@@ -116,7 +122,7 @@ release: $(STAMPS)/venv ## check the changelog, the tree, the tests and the arti
 	$(MAKE) lint test
 	$(MAKE) dist
 	$(MAKE) dist-install dist-build
-	@$(BIN)/python scripts/check_release.py $(VERSION)
+	@test -z "$$(git status --porcelain)" || { echo 'the tree has changed meanwhile: see git status' >&2; exit 1; }
 	git tag --annotate --message "headgate $(VERSION)" v$(VERSION)
 	@echo "tagged v$(VERSION); nothing is published before git push origin v$(VERSION)"
 

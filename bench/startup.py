@@ -76,7 +76,7 @@ def run_of(client: str, round_: int, ended: processes.Ended) -> Run:
 
 
 def ratio(runs: Iterable[Run], step: str) -> float | None:
-    """Returns headgate's time by httpx's: the median of the pairs of a round."""
+    """Returns headgate's time divided by httpx's: the median of the pairs of a round."""
     made = list(runs)
     ours, other = ([run for run in made if run.client == client] for client in _CLIENTS)
     return tables.median_of_pairs(ours, other, lambda run, beside: getattr(run, step) / getattr(beside, step))

@@ -33,7 +33,7 @@ def in_wheel(path: Path) -> Iterator[str]:
     if (name, found, python, abi) != ("headgate", VERSION, "cp311", "abi3"):
         yield f"a wheel of headgate {VERSION} for CPython 3.11 and newer begins with headgate-{VERSION}-cp311-abi3"
     if not any(_PLATFORM.fullmatch(platform) for platform in platforms.split(".")):
-        yield f"{platforms} is no platform of which there are wheels in an index"
+        yield f"{platforms} is not a platform that PyPI accepts"
     if path.stat().st_size > MAX_WHEEL_SIZE:
         yield f"it has {path.stat().st_size:,} bytes, which is more than {MAX_WHEEL_SIZE:,}"
     with zipfile.ZipFile(path) as wheel:
@@ -53,7 +53,7 @@ def in_wheel(path: Path) -> Iterator[str]:
         if not any(len(json.loads(wheel.read(file)).get("components", [])) > 1 for file in bills):
             yield f"no SBOM in {metadata}/sboms lists components"
         for file in content:
-            if file.endswith(".so") and str(Path.home()).encode() + b"/" in wheel.read(file):
+            if any(f"{directory}/".encode() in wheel.read(file) for directory in (ROOT, Path.home())):
                 yield f"{file} names paths of the machine that built it"
 
 
@@ -73,7 +73,7 @@ def in_sdist(path: Path) -> Iterator[str]:
         yield from in_metadata(information.read() if information else b"")
     for file in content:
         if {"target", ".git", ".venv", "__pycache__"} & {*Path(file).parts} or Path(file).suffix in {".so", ".pyc"}:
-            yield f"{file} is no source"
+            yield f"{file} is not a source file"
 
 
 def in_metadata(raw: bytes) -> Iterator[str]:
@@ -83,7 +83,7 @@ def in_metadata(raw: bytes) -> Iterator[str]:
         yield f"its version is {metadata['Version']}, and that of Cargo.toml {VERSION}"
     if metadata["License-Expression"] != "Apache-2.0" or {*metadata.get_all("License-File", [])} != {*LICENSES}:
         yield "its license is not Apache-2.0 with the files LICENSE and THIRD-PARTY-LICENSES"
-    if metadata["Description-Content-Type"].partition(";")[0] != "text/markdown":
+    if str(metadata["Description-Content-Type"]).partition(";")[0] != "text/markdown":
         yield "its description is not the readme"
     if {url.partition(",")[0] for url in metadata.get_all("Project-URL", [])} != URLS:
         yield f"its project URLs are not {', '.join(sorted(URLS))}"

@@ -28,6 +28,10 @@ def mistakes(root: Path, version: str, today: str) -> Iterator[str]:
     newest = re.search(r"^## \[.*$", (root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     if newest is None or newest[0] != heading:
         yield f"the first release in CHANGELOG.md must be '{heading}'"
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    unreleased = [text for text in ("not released yet", "There is no package yet") if text in readme]
+    if unreleased:
+        yield f"README.md says '{unreleased[0]}': it is the page of the package"
     changed = _git(root, "status", "--porcelain").splitlines()
     if changed:
         yield f"the tree has changes that are not committed, such as {changed[0][3:]}"

@@ -61,6 +61,14 @@ OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN
 THE SOFTWARE.
 """
 
+_PUBLIC_SUFFIX_LIST: Final = """\
+This Source Code Form is subject to the terms of the Mozilla Public
+License, v. 2.0. If a copy of the MPL was not distributed with this
+file, You can obtain one at https://mozilla.org/MPL/2.0/.
+
+The list in source form: https://publicsuffix.org/list/public_suffix_list.dat
+"""
+
 _HEADER: Final = """\
 Third-party software in headgate
 
@@ -113,6 +121,7 @@ def written() -> str:
         ("The standard library of Rust and the crates in it", "Apache-2.0", [apache]),
         ("libunwind and compiler-rt of LLVM", _LLVM, [llvm]),
         ("compiler-rt of Zig, in wheels for Linux", "MIT", [_ZIG]),
+        ("The Public Suffix List, in psl", "MPL-2.0", [_PUBLIC_SUFFIX_LIST]),
     ]
     return _document(software)
 

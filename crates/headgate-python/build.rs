@@ -15,6 +15,7 @@ fn main() {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default().replace('-', "");
     let commit = env::var("HEADGATE_COMMIT")
         .ok()
+        .filter(|commit| !commit.is_empty())
         .or_else(|| checked_out(&crate_directory.join("../../.git")))
         .or_else(|| released(&crate_directory.join("commit")));
     println!("cargo::rerun-if-env-changed=HEADGATE_COMMIT");
@@ -27,7 +28,7 @@ fn main() {
     println!("cargo::rustc-env=HEADGATE_TARGET={}", env::var("TARGET").unwrap_or_default());
 }
 
-/// Returns the commit of the checkout. Another repository that an sdist was unpacked in is not looked at.
+/// Returns the commit of the checkout. A repository around an unpacked sdist is ignored.
 fn checked_out(repository: &Path) -> Option<String> {
     if !repository.exists() {
         return None;

@@ -1,5 +1,7 @@
 """The checks of what is released find what is wrong."""
 
+import base64
+import hashlib
 import io
 import json
 import tarfile
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import check_dist
+import neutral_sbom
 
 METADATA = f"""\
 Metadata-Version: 2.4
@@ -72,7 +75,7 @@ def test_a_wheel_that_is_wrong_is_found(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert "it lacks" in mistake(wheel(tmp_path, without="THIRD-PARTY"))
     assert "lists components" in mistake(wheel(tmp_path, without="sboms"))
-    assert "linux_x86_64 is no platform" in mistake(wheel(tmp_path, platform="linux_x86_64"))
+    assert "linux_x86_64 is not a platform" in mistake(wheel(tmp_path, platform="linux_x86_64"))
     assert "names paths of the machine" in mistake(wheel(tmp_path, module=f"{Path.home()}/crate".encode()))
     monkeypatch.setattr(check_dist, "MAX_WHEEL_SIZE", 1000)
     assert "which is more than 1,000" in mistake(wheel(tmp_path))
@@ -93,7 +96,7 @@ def test_an_sdist_that_lacks_the_lock_file_is_found(tmp_path: Path) -> None:
 
     assert [] == pack(*check_dist.IN_SDIST)
     assert ["it lacks Cargo.lock"] == pack(*(name for name in check_dist.IN_SDIST if name != "Cargo.lock"))
-    assert ["target/release/x is no source"] == pack(*check_dist.IN_SDIST, "target/release/x")
+    assert ["target/release/x is not a source file"] == pack(*check_dist.IN_SDIST, "target/release/x")
 
 
 def test_the_exit_code_says_whether_anything_is_wrong(
@@ -104,3 +107,21 @@ def test_the_exit_code_says_whether_anything_is_wrong(
     assert "as it should be" in capsys.readouterr().out
     assert 1 == check_dist.main([str(wheel(tmp_path, without="sboms"))])
     assert "no SBOM" in capsys.readouterr().out
+
+
+def test_the_sbom_of_a_wheel_has_no_path_of_the_machine_and_its_new_hash(tmp_path: Path) -> None:
+    wheel, metadata = tmp_path / "a.whl", "a-1.dist-info"
+    with zipfile.ZipFile(wheel, "w") as written:
+        written.writestr(f"{metadata}/sboms/a.json", '{"ref": "file:///home/me/checkout/crates/a"}')
+        written.writestr("a.py", "'/home/me/checkout/'")
+        written.writestr(
+            f"{metadata}/RECORD", f"a.py,sha256=x,20\n{metadata}/sboms/a.json,sha256=y,44\n{metadata}/RECORD,,\n"
+        )
+    neutral_sbom.neutral(Path("/home/me/checkout"), wheel)
+    with zipfile.ZipFile(wheel) as opened:
+        assert b'{"ref": "file://crates/a"}' == opened.read(f"{metadata}/sboms/a.json")
+        assert b"'/home/me/checkout/'" == opened.read("a.py")
+        first, second, third = opened.read(f"{metadata}/RECORD").decode().splitlines()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(b'{"ref": "file://crates/a"}').digest()).decode().rstrip("=")
+    assert ("a.py,sha256=x,20", f"{metadata}/RECORD,,") == (first, third)
+    assert f"{metadata}/sboms/a.json,sha256={digest},26" == second

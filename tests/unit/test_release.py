@@ -16,6 +16,7 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout that is ready for the release of 1.2.3 on that day."""
     (tmp_path / "Cargo.toml").write_text('[workspace.package]\nversion = "1.2.3"\n')
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [1.2.3] - {TODAY}\n\n## [1.2.2] - 2026-11-01\n")
+    (tmp_path / "README.md").write_text("pip install headgate\n")
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
     commit(tmp_path)
     return tmp_path
@@ -51,11 +52,13 @@ def test_a_version_is_three_numbers_or_a_candidate(checkout: Path) -> None:
 def test_all_that_is_missing_is_named_at_once(checkout: Path) -> None:
     git(checkout, "checkout", "--quiet", "-b", "other")
     git(checkout, "tag", "v1.2.4")
+    (checkout / "README.md").write_text("There is no package yet: build it from a checkout\n")
     (checkout / "new").touch()
     assert [
         "Cargo.toml has version 1.2.3: change it, and run cargo update --workspace",
         "the first release in CHANGELOG.md must be '## [1.2.4] - 2026-12-01'",
-        "the tree has changes that are not committed, such as new",
+        "README.md says 'There is no package yet': it is the page of the package",
+        "the tree has changes that are not committed, such as README.md",
         "this is not the branch main",
         "the tag v1.2.4 exists already",
     ] == mistakes(checkout, "1.2.4")

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::RootCertStore;
 
-/// They are read when the first certificate is verified: that takes milliseconds, and many programs make no TLS connection.
+/// The authorities that are trusted by default. They are read when the first certificate is verified: that takes milliseconds, and many programs make no TLS connection.
 /// All clones share what was read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownAuthorities(Arc<OnceLock<RootCertStore>>);

@@ -8,6 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::options::RequestOptions;
+#[cfg(target_os = "linux")]
 use nix::sys::socket::{setsockopt, sockopt};
 #[cfg(target_os = "linux")]
 use socket2::SockRef;
@@ -55,7 +56,7 @@ impl LocalAddresses {
                     OptionName::LocalAddress
                 )));
             }
-            let bound = TcpSocket::new_v4().and_then(|socket| socket.bind_device(Some(name.as_bytes())));
+            let bound = TcpSocket::new_v4().and_then(|socket| bind_to_interface(&socket, name));
             bound.map_err(|error| {
                 let why = match error.kind() {
                     _ if error.raw_os_error() == Some(nix::Error::ENODEV as i32) => {
@@ -112,16 +113,27 @@ impl LocalAddresses {
     fn socket(&self, to: &SocketAddr) -> io::Result<TcpSocket> {
         let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         if let Some(name) = &self.interface {
-            socket.bind_device(Some(name.as_bytes()))?;
+            bind_to_interface(&socket, name)?;
         }
         if let Some(from) = self.take_next(to) {
             // Without it, the kernel chooses the port before it knows the destination. A local address then has its 28,000
             // ports for all hosts together, and not for each host.
+            #[cfg(target_os = "linux")]
             setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)?;
             socket.bind(SocketAddr::new(from, 0))?;
         }
         Ok(socket)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn bind_to_interface(socket: &TcpSocket, name: &str) -> io::Result<()> {
+    socket.bind_device(Some(name.as_bytes()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_to_interface(_: &TcpSocket, _: &str) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "it can be chosen on Linux only"))
 }
 
 #[cfg(test)]
