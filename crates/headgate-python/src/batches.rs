@@ -48,7 +48,7 @@ pub enum FlowInput {
 }
 
 /// Batches with one schema. Each consumer gets all of them.
-#[pyclass(frozen, module = "headgate._headgate")]
+#[pyclass(frozen, module = "headgate")]
 pub struct BatchTable {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,

@@ -18,7 +18,7 @@ use pyo3::types::PyCapsule;
 use crate::error::to_python;
 
 /// The rows of part files. Each consumer reads the files from the start. May be used from any thread.
-#[pyclass(frozen, module = "headgate._headgate")]
+#[pyclass(frozen, module = "headgate")]
 pub struct RowStream {
     parts: Vec<PartFile>,
     schema: SchemaRef,
