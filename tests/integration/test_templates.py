@@ -220,7 +220,7 @@ def test_a_value_that_no_encoding_can_carry_makes_its_row_invalid_and_the_rest_a
     dots = 'the column "id" can\'t be part of a path segment that is then . or .., which would change the path'
     errors = [(result["error"], result["error_message"]) for result in results]
     assert [("invalid_request", dots)] * 2 + [
-        ("invalid_request", 'the column "id" has no value'),
+        ("invalid_request", 'the column "id" has no value; {id|} sends an empty one'),
         (None, None),
     ] == errors
 

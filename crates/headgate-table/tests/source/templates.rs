@@ -84,7 +84,7 @@ fn each_format_fills_templates_of_urls_and_bodies_from_its_columns() {
 #[test]
 fn a_null_makes_its_row_invalid_and_the_job_continues() {
     let files = Files::new();
-    let message = "the column \"id\" has no value";
+    let message = "the column \"id\" has no value; {id|} sends an empty one";
     for (place, options) in [
         ("line 3", files.write("rows.csv", "id,n\n1,1\n,2\n3,3\n")),
         ("line 2", files.write("rows.ndjson", "{\"id\":1}\n{\"id\":null}\n{\"id\":3}\n")),

@@ -50,7 +50,8 @@ impl Placeholder {
     pub(crate) fn bytes<'a>(&'a self, cells: &'a [Cell<'a>]) -> Result<&'a [u8], Reason> {
         let value = self.cell(cells).bytes()?;
         let value = value.or(self.default.as_deref().map(str::as_bytes));
-        value.ok_or_else(|| format!("the column {:?} has no value", self.column).into())
+        let column = &self.column;
+        value.ok_or_else(|| format!("the column {column:?} has no value; {{{column}|}} sends an empty one").into())
     }
 }
 

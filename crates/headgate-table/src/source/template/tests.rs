@@ -102,7 +102,10 @@ fn values_that_no_encoding_can_represent_in_a_url_are_refused_with_the_same_mess
         let message = url(template, &[text(value)]).expect_err(value);
         assert_eq!(format!("{expected} (row 0: `{detail}`)"), message, "{template} with {value:?}");
     }
-    assert_eq!(Err("the column \"a\" has no value (row 0)".to_owned()), url("http://h/{a}", &[]));
+    assert_eq!(
+        Err("the column \"a\" has no value; {a|} sends an empty one (row 0)".to_owned()),
+        url("http://h/{a}", &[])
+    );
     let long = "x".repeat(70_000);
     assert_eq!(Err("the URL is longer than 65536 bytes (row 0)".to_owned()), url("http://h/{a}", &[text(&long)]));
     let not_text = Cell::Text(b"\xFF"[..].into());
@@ -162,7 +165,10 @@ fn a_json_string_that_is_a_single_placeholder_gets_the_cells_own_type() {
         text_body(&with_json(r#"["{a}", "{a|no}", "{b|no}"]"#), &[Cell::Null, json("7")])
     );
     for document in [r#"["{a:string}"]"#, r#"["x{a}"]"#, r#"{"{a}": 1}"#] {
-        assert_eq!(Err("the column \"a\" has no value (row 0)".to_owned()), text_body(&with_json(document), &[]));
+        assert_eq!(
+            Err("the column \"a\" has no value; {a|} sends an empty one (row 0)".to_owned()),
+            text_body(&with_json(document), &[])
+        );
     }
     let not_text = Cell::Text(b"ab\xFF"[..].into());
     assert_eq!(
