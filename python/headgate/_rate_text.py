@@ -6,8 +6,9 @@ from typing import Final
 from headgate._checks import figure
 
 _LARGE: Final = 1e15
-_UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_NAMED: Final = {"sec": "s", "second": "s", "min": "m", "minute": "m", "hr": "h", "hour": "h", "day": "d"}
+UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+"""The units of time in rates, in seconds."""
+_NAMED: Final = {"sec": "s", "second": "s", "minute": "m", "hr": "h", "hour": "h", "day": "d"}
 _WRITTEN: Final = re.compile(r"(\d+(?:\.\d+)?)(?:\s*(?:/|per)\s*(\d+(?:\.\d+)?)?\s*([a-z]+))?", re.IGNORECASE)
 
 
@@ -19,8 +20,8 @@ def _parsed(value: object) -> tuple[str, float]:
     if written is not None:
         unit = (written[3] or "s").lower()
         unit = _NAMED.get(unit.removesuffix("s"), unit)
-        if unit in _UNIT_S and float(written[2] or 1) > 0:
-            return written[1], float(written[2] or 1) * _UNIT_S[unit]
+        if unit in UNIT_S and float(written[2] or 1) > 0:
+            return written[1], float(written[2] or 1) * UNIT_S[unit]
     return "100", 1.0
 
 

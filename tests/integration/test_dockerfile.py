@@ -7,14 +7,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from support.documents import ROOT
-from support.wheels import NOBODY, WHEELS, pack, python_for
+from support.wheels import NOBODY, WHEELS, directory_for_any_user, pack, python_for
 
 DOCKERFILE = (ROOT / "deploy/Dockerfile").read_text()
 
@@ -46,9 +45,8 @@ def test_what_it_copies_is_all_of_its_context() -> None:
 @pytest.fixture
 def root() -> Iterator[Path]:
     """Returns the root of the image: a directory that any user can read."""
-    with tempfile.TemporaryDirectory() as directory:
-        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - for another user
-        yield Path(directory)
+    with directory_for_any_user() as directory:
+        yield directory
 
 
 def test_the_command_that_it_installs_makes_requests_as_a_user_without_privileges(root: Path, server: str) -> None:

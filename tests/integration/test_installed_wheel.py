@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from typing import Final
 import pytest
 
 from support.documents import ROOT
-from support.wheels import NOBODY, WHEELS, pack, python_for
+from support.wheels import NOBODY, WHEELS, directory_for_any_user, pack, python_for
 
 VERSIONS: Final = ("3.11", "3.12", "3.13")
 
@@ -20,9 +19,8 @@ VERSIONS: Final = ("3.11", "3.12", "3.13")
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A directory that any user can read."""
-    with tempfile.TemporaryDirectory() as directory:
-        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - for another user
-        yield Path(directory)
+    with directory_for_any_user() as directory:
+        yield directory
 
 
 def install(python: str, folder: Path) -> Path:

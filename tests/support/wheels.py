@@ -1,10 +1,14 @@
 """Installs the wheel of `make build` without a network."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
@@ -14,6 +18,14 @@ from support.documents import ROOT
 NOBODY: Final = 65534
 WHEELS: Final = ROOT / "target/wheels"
 """Of `make build`; `make dist` would put them into dist."""
+
+
+@contextmanager
+def directory_for_any_user() -> Iterator[Path]:
+    """Creates a temporary directory that any user can read."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)  # noqa: PTH101, S103 - for another user
+        yield Path(directory)
 
 
 def pack(folder: Path) -> None:

@@ -7,11 +7,11 @@ from reprlib import repr as short
 from typing import Any, Final
 
 from headgate._checks import Check
+from headgate._rate_text import UNIT_S
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _UNIT = re.compile(r"[a-z]*\s*\Z")
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*([a-z]+)")
-_RATE_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE_UNITS: Final[dict[str, int]] = {
     "": 1,
     "b": 1,
@@ -146,7 +146,7 @@ class Values:
         if text is None:
             return None
         found = _RATE.fullmatch(text.strip())
-        unit_s = _RATE_UNITS_S.get(found[3]) if found else None
+        unit_s = UNIT_S.get(found[3]) if found else None
         seconds = 0.0 if found is None or unit_s is None else unit_s * float(found[2] or 1)
         per_second = 0.0 if found is None or not seconds else float(found[1]) / seconds
         if not per_second or not isfinite(per_second):
