@@ -4,13 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use rustls::RootCertStore;
 
-/// The authorities that are trusted by default. They are read when the first certificate is verified: that takes milliseconds, and many programs make no TLS connection.
-/// All clones share what was read.
+/// The authorities that are trusted by default. They are read when the first certificate is verified, because reading takes
+/// milliseconds and many programs make no TLS connection. All clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownAuthorities(Arc<OnceLock<RootCertStore>>);
 
 impl KnownAuthorities {
-    /// Returns the authorities, and reads them if that was not done before. Blocks meanwhile.
+    /// Returns the authorities. The first call reads them, and blocks meanwhile.
     pub(super) fn get(&self) -> &RootCertStore {
         self.0.get_or_init(read)
     }
