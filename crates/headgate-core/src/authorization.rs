@@ -15,6 +15,7 @@ pub fn sources(options: &RequestOptions) -> impl Iterator<Item = OptionName> {
     let all = [
         (OptionName::Headers, in_headers),
         (OptionName::Bearer, options.bearer.is_some()),
+        (OptionName::TokenCommand, options.token.source.is_some()),
         (OptionName::User, options.user.is_some()),
     ];
     all.into_iter().filter(|(_, is_given)| *is_given).map(|(option, _)| option)

@@ -53,6 +53,7 @@ pub fn credential_options_of(request: &RequestOptions) -> impl Iterator<Item = O
     let in_headers = request.headers.iter().any(|(name, _)| is_credential(name, &request.secret_headers));
     let all = [
         (OptionName::Bearer, request.bearer.is_some()),
+        (OptionName::TokenCommand, request.token.source.is_some()),
         (OptionName::User, request.user.is_some()),
         (OptionName::Headers, in_headers),
         (OptionName::Cert, request.cert.is_some()),
@@ -73,7 +74,8 @@ pub fn unbound(credential: OptionName) -> JobError {
 /// Returns the names of all headers that the options set, in lower case: case does not distinguish them (RFC 9110 section
 /// 5.1).
 pub fn header_names(options: &RequestOptions) -> Vec<String> {
-    let from_others = (options.bearer.is_some() || options.user.is_some()).then(|| AUTHORIZATION.to_owned());
+    let is_set = options.bearer.is_some() || options.user.is_some() || options.token.source.is_some();
+    let from_others = is_set.then(|| AUTHORIZATION.to_owned());
     let from_headers = options.headers.iter().map(|(name, _)| name.to_ascii_lowercase());
     iter::chain(from_headers, from_others).collect()
 }

@@ -18,7 +18,9 @@ pub const DEFAULT_COMMIT_INTERVAL: Duration = Duration::from_secs(10);
 /// Rows between the oldest that is not done and the newest that was read: 512 KiB of memory, a bit for each.
 pub(crate) const DEFAULT_READ_AHEAD: u64 = 4_000_000;
 /// Statuses that say "not now", after which a row is worth another try (RFC 9110 section 15, RFC 6585, RFC 8470).
-pub(crate) const DEFAULT_FAIL_ON: &str = "408,425,429,5xx";
+pub(crate) const DEFAULT_FAIL_ON: &str = "unauthorized,408,425,429,5xx";
+/// How long fetching a token may fail before the job stops.
+pub(crate) const DEFAULT_TOKEN_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const DEFAULT_URL_COLUMN: &str = "url";
 pub const DEFAULT_USER_AGENT: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 /// The bound of a page of a Parquet file; writers make pages of about a megabyte.

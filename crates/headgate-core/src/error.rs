@@ -150,6 +150,7 @@ error_kinds! {
     UnexpectedResponse = "unexpected_response" (Nothing, Nothing, Responded, Maybe): "the response lacks a required value",
     ChecksumMismatch = "checksum_mismatch" (Nothing, Nothing, Neutral, Maybe): "the body does not have the checksum of its row",
     DuplicateName = "duplicate_name" (Nothing, Nothing, Neutral, Maybe): "the body can't be saved: another row has the name of its file, or the file was there before",
+    Credentials = "credentials" (Nothing, Nothing, Neutral, Maybe): "nothing was sent: the origin refuses the credentials, or there is no token for it",
     Cancelled = "cancelled" (Nothing, Nothing, Neutral, Maybe): "it was cancelled before a response arrived",
 }
 

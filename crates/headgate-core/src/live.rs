@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::error::JobError;
@@ -40,6 +41,8 @@ pub struct Live {
     pub limits: Limits,
     pub retrying: Retrying,
     pub max_failures: MaxFailures,
+    /// The file with the token, if it was set during the run.
+    pub bearer: Option<PathBuf>,
     /// Nothing new starts; what is in flight continues.
     pub paused: bool,
 }
@@ -51,13 +54,14 @@ impl Live {
             limits: run.limits.clone(),
             retrying: run.retrying.clone(),
             max_failures: run.max_failures,
+            bearer: None,
             paused: false,
         }
     }
 
     /// Applies these values to the options of a run.
     pub fn put_into(&self, run: &mut RunOptions) {
-        let Self { concurrency, limits, retrying, max_failures, paused: _ } = self.clone();
+        let Self { concurrency, limits, retrying, max_failures, bearer: _, paused: _ } = self.clone();
         *run = RunOptions { concurrency, limits, retrying, max_failures, ..run.clone() };
     }
 
@@ -86,7 +90,7 @@ impl Live {
     }
 
     fn set(&mut self, option: OptionName, text: &str, host_key: HostKey) -> Result<(), String> {
-        let Self { concurrency, limits, retrying, max_failures, paused: _ } = self;
+        let Self { concurrency, limits, retrying, max_failures, bearer, paused: _ } = self;
         let by = limits.host_by;
         match option {
             OptionName::Concurrency => *concurrency = number(option, text)?,
@@ -123,10 +127,17 @@ impl Live {
             }
             // `never` differs from the default.
             OptionName::MaxFailures => *max_failures = or_none(text, str::parse)?.unwrap_or_default(),
+            // A secret is not stored: its file is named.
+            OptionName::Bearer => *bearer = or_none(text, file)?,
             _ => return Err("can't be set while a job runs".into()),
         }
         Ok(())
     }
+}
+
+fn file(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix('@').map(PathBuf::from).filter(|path| path.is_absolute());
+    path.ok_or_else(|| "must be @FILE, with the absolute path of a file that holds the token".into())
 }
 
 fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
@@ -180,6 +191,7 @@ mod tests {
             ("host_down_after", "1", "none"),
             ("network_down_after", "1", "none"),
             ("max_failures", "never", "none"),
+            ("bearer", "@/run/token", "none"),
         ] {
             assert!(OptionName::settable().any(|option| option.name() == name));
             let changed = base.with(&settings(&[(name, text)]), as_named).expect(name);

@@ -16,7 +16,7 @@ use crate::defaults::{
     DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_HTTP2_STREAMS, DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD, DEFAULT_RETRIES,
     DEFAULT_RETRY_DELAY, DEFAULT_RETRY_MAX_DELAY, DEFAULT_RETRY_MAX_PAUSE, DEFAULT_RETRY_ON, DEFAULT_SHUTDOWN_TIMEOUT,
-    DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
+    DEFAULT_TIMEOUT, DEFAULT_TOKEN_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
 };
 
 /// The largest whole number that the columns of a result hold.
@@ -265,7 +265,8 @@ options! {
             { default: DefaultValue::Text(DEFAULT_USER_AGENT), metavar: "TEXT" }
         FailOn "fail_on" OptionKind::Statuses =>
             "Statuses that make a row fail: it counts as failed and is in `failed-*`, with its whole response. Codes and \
-                classes, as in `\"429,5xx\"` or `[429, \"5xx\"]`; with `\"none\"` or `()`, a row succeeds with any status."
+                classes, as in `\"429,5xx\"` or `[429, \"5xx\"]`; `unauthorized` are 401 and 407 from origins that get \
+                credentials; with `\"none\"` or `()`, a row succeeds with any status."
             { default: DefaultValue::Text(DEFAULT_FAIL_ON), group: "responses", metavar: "STATUSES",
               flag_help: "statuses that make a row fail, or none" }
         ObeyRobots "obey_robots" OptionKind::Switch =>
@@ -334,9 +335,6 @@ options! {
         Headers "headers" OptionKind::Headers => "Headers to send with each request; a mapping, or pairs if a name repeats."
             { flags: &["-H", "--header"], metavar: "'NAME: VALUE'", of_job: true, secret: true,
               flag_help: "send this header, or those in @FILE; can be repeated", group: "request" }
-        Bearer "bearer" OptionKind::Token => "Token to send as `Authorization: Bearer`, or the path of a file with it."
-            { metavar: "@FILE", secret: true,
-              flag_help: "send the token in this file as Authorization: Bearer" }
         User "user" OptionKind::User => "`name:password` to send as `Authorization: Basic`, or the path of a file with it."
             { default_means: "that of the URL, if it has one", flags: &["-u", "--user"], metavar: "NAME:PASSWORD",
               secret: true, flag_help: "send these as Authorization: Basic; @FILE reads them" }
@@ -353,6 +351,30 @@ options! {
             { default_means: "the origin that all requests go to, where the input says it; otherwise it is required",
               metavar: "ORIGIN",
               flag_help: "send credentials to this origin, as in https://*.example.com; can be repeated" }
+    ]
+    BearerOption "The token; another file with one can be set while a job runs." { group: "credentials", settable: true } [
+        Bearer "bearer" OptionKind::Token =>
+            "Token to send as `Authorization: Bearer`, or the path of a file with it. The file is read again when it \
+                changes, and after a response with status 401."
+            { metavar: "@FILE", secret: true,
+              flag_help: "send the token in this file as Authorization: Bearer" }
+    ]
+    TokenOptions "Tokens that expire." { group: "credentials" } [
+        TokenCommand "token_command" OptionKind::Text =>
+            "Command for the shell that writes a token to its standard output, which is sent as `Authorization: \
+                Bearer`. It runs at the start, after `token_ttl`, and after a response with status 401, never twice at \
+                once; a request that got 401 is retried once with the new token, whatever its method."
+            { metavar: "COMMAND", secret: true,
+              flag_help: "send the output of this command as a token; it runs again after a 401" }
+        TokenTtl "token_ttl" OptionKind::Seconds { or_zero: false } =>
+            "Time after which `token_command` runs again, somewhat less than a token is valid."
+            { default_means: "only after a response with status 401", unit: "seconds", metavar: "TIME",
+              flag_help: "run the token command again after this time" }
+        TokenTimeout "token_timeout" OptionKind::Seconds { or_zero: false } =>
+            "How long `token_command` may fail before the job stops. Meanwhile it is tried again, and no request that \
+                needs a token starts."
+            { default: DefaultValue::Seconds(DEFAULT_TOKEN_TIMEOUT), unit: "seconds", metavar: "TIME",
+              flag_help: "how long the token command may fail before the job stops" }
     ]
     BodyOptions "The bodies of requests." { group: "bodies", of_job: true } [
         Data "data" OptionKind::Data => "Body for rows without their own. Text is sent as UTF-8."

@@ -15,12 +15,13 @@ use crate::defaults::{
     DEFAULT_TIMEOUT, DEFAULT_URL_COLUMN, DEFAULT_USER_AGENT,
 };
 pub use crate::engine_options::{Dns, EngineOptions};
+use crate::fail_on::FailOn;
 use crate::limits::{Limits, MaxFailures, Retrying};
 use crate::message::OptionName;
 use crate::mock_transport::MockTransport;
 use crate::network_options::NetworkOptions;
 use crate::secret::Secret;
-use crate::status_set::StatusSet;
+use crate::token_source::{SecretFile, TokenOptions};
 
 /// The number of inputs that are named, if there are several.
 const SHOWN_INPUTS: usize = 3;
@@ -216,6 +217,10 @@ pub struct RequestOptions {
     pub bearer: Option<Secret<String>>,
     /// `name:password`, for `authorization: Basic`.
     pub user: Option<Secret<Vec<u8>>>,
+    /// The source of tokens that expire: a token is sent as `bearer` is.
+    pub token: TokenOptions,
+    /// The files that hold `bearer`, `user` or headers, and are read again when they change.
+    pub secret_files: Vec<SecretFile>,
     /// Names of headers, in any case, that are credentials, beside those that are recognised by name.
     pub secret_headers: Vec<String>,
     /// Origins that get credentials, including the client certificate; see `OriginSet`. If there are none, a job whose
@@ -237,7 +242,7 @@ pub struct RequestOptions {
     /// What makes the result.
     pub response: ResponseOptions,
     /// Statuses with which a row fails.
-    pub fail_on: StatusSet,
+    pub fail_on: FailOn,
     /// PEM file of certificates to trust instead of the system's and the bundled ones.
     pub cacert: Option<PathBuf>,
     /// Do not verify certificates.
@@ -368,6 +373,8 @@ impl Default for RequestOptions {
             headers: Vec::new(),
             bearer: None,
             user: None,
+            token: TokenOptions::default(),
+            secret_files: Vec::new(),
             secret_headers: Vec::new(),
             credentials_for: Vec::new(),
             body: None,

@@ -147,6 +147,8 @@ pub struct Before {
     pub attempts: u16,
     /// When the first one began.
     pub first: Instant,
+    /// One of them was refused for its credentials, and was retried for that.
+    pub was_refused: bool,
 }
 
 impl RowExtra {

@@ -122,7 +122,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::defaults::DEFAULT_FAIL_ON;
 
     fn set(text: &str) -> StatusSet {
         text.parse().expect("a set of statuses")
@@ -131,7 +130,6 @@ mod tests {
     #[test]
     fn every_spelling_of_a_set_is_written_alike() {
         for (canonical, text) in [
-            ("408,425,429,5xx", DEFAULT_FAIL_ON),
             ("408,425,429,5xx", " 5XX, 429,408 ,425,503"),
             ("none", ""),
             ("none", " none "),

@@ -1,5 +1,7 @@
 //! The common parts of a run's requests: methods, headers, body.
 
+use std::sync::Arc;
+
 use headgate_core::authorization::authorization;
 use headgate_core::credentials::{credential_options_of, is_credential, unbound};
 use headgate_core::error::JobError;
@@ -20,6 +22,7 @@ use http::{HeaderName, HeaderValue};
 use crate::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::method::Methods;
+use crate::origin_credentials::{CredentialTable, OriginCredentials};
 use crate::sent_body::SentBody;
 
 /// Headers that only headgate sets.
@@ -39,6 +42,10 @@ pub struct Defaults {
     secret_headers: Vec<String>,
     /// The origins that get credentials.
     credentials_for: OriginSet,
+    /// Requests to these have credentials, whatever their rows have.
+    pub(super) has_credentials: bool,
+    /// What responses have shown about the credentials at these origins.
+    pub(super) origins: Arc<CredentialTable>,
     pub(super) body: SentBody,
     /// The content encoding of bodies of rows that don't have one.
     pub(super) encoding: Option<BodyEncoding>,
@@ -80,7 +87,20 @@ impl Defaults {
         let encoding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
         let body = SentBody::new(options.body.clone().unwrap_or_default().into(), encoding);
         let secret_headers = options.secret_headers.clone();
-        Ok(Self { methods, headers, harmless, secret_headers, credentials_for, body, encoding, keys: None })
+        let has_credentials = credential_options_of(options).next().is_some();
+        let origins = Arc::default();
+        Ok(Self {
+            methods,
+            headers,
+            harmless,
+            secret_headers,
+            credentials_for,
+            has_credentials,
+            origins,
+            body,
+            encoding,
+            keys: None,
+        })
     }
 
     /// Returns whether a header is a credential by its name.
@@ -109,6 +129,8 @@ impl Defaults {
             headers,
             secret_headers: Vec::new(),
             credentials_for: OriginSet::default(),
+            has_credentials: false,
+            origins: Arc::default(),
             body: SentBody::default(),
             encoding: None,
             keys: None,
@@ -146,9 +168,9 @@ impl Defaults {
         headers
     }
 
-    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and whether they include credentials.
-    /// It copies no header: an input with many hosts needs them for each.
-    pub(super) fn lines_to(&self, origin: &Origin) -> (Box<[u8]>, bool) {
+    /// Returns the lines of [`Defaults::headers_to`] for a row that was not redirected, and the state of the credentials at the
+    /// origin, if it gets any. It copies no header: an input with many hosts needs them for each.
+    pub(super) fn lines_to(&self, origin: &Origin) -> (Box<[u8]>, Option<Arc<OriginCredentials>>) {
         let gets_credentials = self.credentials_for.contains(origin);
         let authority = origin.authority();
         let length = |line: &HeaderLine| line.name.as_str().len() + line.value.len() + ": \r\n".len();
@@ -160,7 +182,7 @@ impl Defaults {
                 line.write(&mut lines);
             }
         }
-        (lines.into(), gets_credentials)
+        (lines.into(), gets_credentials.then(|| self.origins.of(origin)))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -22,7 +23,9 @@ use crate::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_body_header, i
 use crate::dial::transport::RouteKey;
 use crate::header_lines::{HeaderLine, checked, contains, replaced};
 use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
+use crate::live_defaults::LiveDefaults;
 use crate::method;
+use crate::origin_credentials::OriginCredentials;
 use crate::pool::Route;
 use crate::sent_body::{BodyRest, SentBody, end_head};
 use crate::site::{Site, SiteMaker, SiteMatch, Sites};
@@ -48,7 +51,7 @@ struct PreparedRequest {
 /// The headers of a row that differ from those of its run.
 #[derive(Debug, Clone)]
 struct OwnHeaders {
-    defaults: Rc<Defaults>,
+    defaults: Arc<Defaults>,
     /// The credentials of the URL, unless the run or the row has an `authorization` header.
     authorization: Option<HeaderValue>,
     /// The row's own headers, in its order; they replace headers of the run with the same names.
@@ -117,7 +120,10 @@ fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<
 /// Builds the requests of a run's rows. Each worker has its own, because it caches the sites of the rows.
 #[derive(Debug)]
 pub struct Preparer {
-    defaults: Rc<Defaults>,
+    live: Arc<LiveDefaults>,
+    /// The version of these defaults.
+    version: u64,
+    defaults: Arc<Defaults>,
     /// The parts of a request before the path and after the headers, for rows that consist of a URL only.
     plain: (Box<[u8]>, Box<[u8]>),
     sites: Sites,
@@ -126,7 +132,8 @@ pub struct Preparer {
 }
 
 impl Preparer {
-    pub fn new(defaults: Defaults, sites: SiteMaker) -> Self {
+    pub fn new(live: Arc<LiveDefaults>, sites: SiteMaker) -> Self {
+        let (version, defaults) = live.get();
         let (mut begin, mut end) = (Vec::new(), Vec::new());
         let method = defaults.methods.of_run();
         write_begin(method, &mut begin);
@@ -135,7 +142,32 @@ impl Preparer {
             end.extend_from_slice(&defaults.body.bytes);
         }
         let foreign_sites = Sites::new(sites.without_certificate());
-        Self { defaults: Rc::new(defaults), plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites }
+        let mut preparer =
+            Self { live, version, defaults, plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites };
+        preparer.sites.renew(version);
+        preparer
+    }
+
+    /// Uses the run's current headers, if they have changed.
+    fn renew(&mut self) {
+        if self.live.version() != self.version {
+            (self.version, self.defaults) = self.live.get();
+            self.sites.renew(self.version);
+            self.foreign_sites.renew(self.version);
+        }
+    }
+
+    /// Returns the state of the credentials that the request of this row gets; `None`: it gets none, or is invalid.
+    pub fn credentials_of(&mut self, row: &Row) -> Option<Arc<OriginCredentials>> {
+        if row.chain().is_some_and(|chain| chain.is_foreign) {
+            return None;
+        }
+        let own = row.extra.as_ref().is_some_and(|extra| !extra.credentials.is_empty());
+        let found = self.sites.find(row.target(), |origin| self.defaults.lines_to(origin)).ok()?;
+        if found.authorization.is_some() {
+            return Some(self.defaults.origins.of(&found.site.route.key.origin));
+        }
+        found.site.credentials.clone().filter(|_| self.defaults.has_credentials || own)
     }
 
     /// Returns the key of the route to an origin, for rows that were not redirected there.
@@ -155,6 +187,7 @@ impl Preparer {
     /// `invalid_request`: the row is defective, or can't be sent.
     pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
         wire.clear();
+        self.renew();
         let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
         if is_plain
             && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
@@ -216,7 +249,7 @@ impl Preparer {
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
         let SiteMatch { site, path, authorization } =
             sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
-        let scope = match site.gets_credentials {
+        let scope = match site.credentials.is_some() {
             _ if is_foreign => HeaderScope::Harmless,
             true => HeaderScope::All,
             false => HeaderScope::AllButCredentials,

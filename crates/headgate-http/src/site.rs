@@ -22,6 +22,7 @@ use crate::dial::transport::RouteKey;
 #[cfg(test)]
 use crate::dial::transport::TransportConfig;
 use crate::dial::transport::Transports;
+use crate::origin_credentials::OriginCredentials;
 use crate::pool::{Pool, Route};
 
 /// The most sites that all workers of a run cache. With its route and hostname, each takes about 1 KiB of memory. An evicted
@@ -40,8 +41,10 @@ pub struct Site {
     pub limit_key: Box<str>,
     /// The run's headers for this host, for rows without headers of their own: lines with their CR LF.
     pub headers: Box<[u8]>,
-    /// The headers include the run's credentials, if it has any.
-    pub gets_credentials: bool,
+    /// The state of the run's credentials at this origin, if requests get them.
+    pub credentials: Option<Arc<OriginCredentials>>,
+    /// The version of the run's headers.
+    pub version: u64,
 }
 
 /// Creates the sites of a run.
@@ -113,26 +116,35 @@ pub(crate) struct Sites {
     older: HashMap<Box<str>, Rc<Site>>,
     /// The site of the last row: most rows have the same site as the row before.
     last: Option<Rc<Site>>,
+    /// The version of the run's headers.
+    version: u64,
 }
 
 impl Sites {
     pub(crate) fn new(maker: SiteMaker) -> Self {
         let max = (SITES_OF_RUN / maker.workers.max(1)).clamp(SITES_OF_WORKER.0, SITES_OF_WORKER.1);
-        Self { maker, max, by_prefix: HashMap::new(), older: HashMap::new(), last: None }
+        Self { maker, max, by_prefix: HashMap::new(), older: HashMap::new(), last: None, version: 0 }
+    }
+
+    /// Forgets all sites: the headers of the run are of another version.
+    pub(crate) fn renew(&mut self, version: u64) {
+        (self.by_prefix, self.older, self.last) = (HashMap::new(), HashMap::new(), None);
+        self.version = version;
     }
 
     pub(crate) fn route_key(&self, origin: Origin) -> RouteKey {
         self.maker.route_key(origin)
     }
 
-    /// Returns the site of a URL. For a new site, `headers` returns the headers, and whether they include credentials.
+    /// Returns the site of a URL. For a new site, `headers` returns the headers, and the state of the credentials that they
+    /// include.
     ///
     /// # Errors
     /// Returns a message for the user if the text is not a URL that can be fetched.
     pub(crate) fn find(
         &mut self,
         url: &str,
-        headers: impl FnOnce(&Origin) -> (Box<[u8]>, bool),
+        headers: impl FnOnce(&Origin) -> (Box<[u8]>, Option<Arc<OriginCredentials>>),
     ) -> Result<SiteMatch, Reason> {
         if let Some((site, path)) = self.known(url)
             && let Ok(path) = PathAndQuery::try_from(path)
@@ -143,14 +155,15 @@ impl Sites {
         // A URL with credentials must not share its site with other URLs.
         let end = if authorization.is_none() { target::authority_end(url) } else { None };
         let prefix: Box<str> = url[..end.unwrap_or_default()].into();
-        let (headers, gets_credentials) = headers(&origin);
+        let (headers, credentials) = headers(&origin);
         let limit_key = origin.key(self.maker.host_by);
         let site = Rc::new(Site {
             prefix: prefix.clone(),
             route: self.maker.route(origin),
             limit_key,
             headers,
-            gets_credentials,
+            credentials,
+            version: self.version,
         });
         if end.is_some() {
             self.insert(prefix, site.clone());
@@ -221,7 +234,7 @@ mod tests {
     }
 
     fn find(sites: &mut Sites, url: &str) -> SiteMatch {
-        sites.find(url, |origin| (origin.authority().into_bytes().into(), true)).expect("a URL")
+        sites.find(url, |origin| (origin.authority().into_bytes().into(), None)).expect("a URL")
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod rows;
 mod run;
 mod server;
 mod stream;
+mod token;
 
 use pyo3::prelude::*;
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use headgate_core::limits::{CostOptions, HostBy, MaxFailures, NetworkDownAfter, PerHost, Retrying, RowCost};
 use headgate_core::live::{Settings, mistakes_in};
@@ -14,6 +15,7 @@ use headgate_core::option_rules::{self, Mistake, refuse};
 use headgate_core::options::{Dns, JobOptions, Output, RequestOptions, RunOptions};
 use headgate_core::secret::Secret;
 use headgate_core::target::{host_key, origin_pattern};
+use headgate_core::token_source::{SecretFile, TokenOptions, TokenSource};
 use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -24,6 +26,7 @@ use crate::error::to_python;
 use crate::json::{to_json, to_objects};
 use crate::mock::MockNetwork;
 use crate::option_reader::{FromOption, List, OptionReader, kind_of};
+use crate::token::PythonToken;
 
 /// Converts `headgate.jobs._job_options.FetchOptions`.
 ///
@@ -207,6 +210,8 @@ impl OptionReader<'_, '_> {
         self.read_headers(OptionName::Headers, &mut request.headers);
         self.read_as(OptionName::Bearer, &mut request.bearer, |token: Option<String>| Ok(token.map(Secret::from)));
         self.read_as(OptionName::User, &mut request.user, |user: Option<Vec<u8>>| Ok(user.map(Secret::from)));
+        self.read_token(&mut request.token);
+        self.read_secret_files(&mut request.secret_files);
         self.read_list(OptionName::SecretHeaders, &mut request.secret_headers);
         self.read_as(OptionName::CredentialsFor, &mut request.credentials_for, |List(origins): List<String>| {
             origins.into_iter().map(|origin| origin_pattern(&origin).map(|_| origin)).collect()
@@ -223,6 +228,28 @@ impl OptionReader<'_, '_> {
         });
         self.read_connections(request);
         self.read_whole(OptionName::PartSize, &mut sink.part_size);
+    }
+
+    /// Reads where tokens come from: a command, or a callable that returns one.
+    fn read_token(&self, token: &mut TokenOptions) {
+        self.read_as(OptionName::TokenCommand, &mut token.source, |command: Option<String>| match command.as_deref().map(str::trim) {
+            Some("") => Err("is empty: name a command that writes a token".into()),
+            _ => Ok(command.map(TokenSource::Command)),
+        });
+        if let Some(provider) = self.attribute("token_provider").filter(|provider| !provider.is_none()) {
+            token.source = Some(TokenSource::Provider(Arc::new(PythonToken(provider.unbind()))));
+        }
+        self.read_seconds_or_none(OptionName::TokenTtl, &mut token.ttl);
+        self.read_seconds(OptionName::TokenTimeout, &mut token.timeout);
+    }
+
+    /// Reads the names of options whose values are in files, with the paths of these.
+    fn read_secret_files(&self, files: &mut Vec<SecretFile>) {
+        let pairs = self.attribute("secret_files").and_then(|pairs| pairs.extract::<Vec<(String, PathBuf)>>().ok());
+        files.extend(pairs.into_iter().flatten().filter_map(|(name, path)| {
+            let option = OptionName::ALL.iter().copied().find(|option| option.name() == name)?;
+            Some(SecretFile { option, path })
+        }));
     }
 
     /// Reads the options of connections.

@@ -10,7 +10,7 @@ from headgate import _format
 from headgate._message import Mention, spelled
 from headgate._option import OptionSet
 from headgate.cli import _secret_flags
-from headgate.cli._files import Files
+from headgate.cli._files import FROM_FILE, Files
 from headgate.cli._flags import as_flag
 from headgate.cli._groups import GROUPS
 from headgate.cli._parser import Parser
@@ -98,7 +98,17 @@ def read_texts(values: Values, options: OptionSet[Any]) -> dict[str, str]:
         name: _joined(values, name) if option.given_as in _REPEATING else values.text(name)
         for name, option in typed(options).items()
     }
-    return {name: text for name, text in given.items() if text is not None}
+    return {
+        name: _with_path(text) if options.entries[name].option.given_as == "token" else text
+        for name, text in given.items()
+        if text is not None
+    }
+
+
+def _with_path(text: str) -> str:
+    """Returns `@FILE` with the absolute path of the file: the job that reads it may run in another directory."""
+    is_file = text.startswith(FROM_FILE) and text != FROM_FILE + STANDARD_STREAM
+    return FROM_FILE + str(Path(text.removeprefix(FROM_FILE)).absolute()) if is_file else text
 
 
 def add_progress(parser: Parser, *, is_shown: bool = True) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from headgate.cli._files import FROM_FILE, Files
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
-from headgate.jobs._secret_file import lines_of
+from headgate.jobs._secret_file import SecretBytes, SecretText, lines_of
 
 FROM_ENVIRONMENT: Final = "header_env"
 """The name of the values that --header-env adds to the headers."""
@@ -37,14 +37,16 @@ def typed_headers(values: Values, name: str, files: Files) -> Headers:
     """Returns headers from the command line and from lines of files."""
     found = Headers()
     for text in values.texts(name):
-        lines = (files.secret(name, text) or "").splitlines() if text.startswith(FROM_FILE) else [text]
+        secret = (files.secret(name, text) or "") if text.startswith(FROM_FILE) else text
+        lines = secret.splitlines() if text.startswith(FROM_FILE) else [text]
         where = f"{text!r} has a line that " if text.startswith(FROM_FILE) else ""
         for line in filter(str.strip, lines):
             header, colon, value = line.partition(":")
             if not colon:
                 values.wrong(name, f"{where}has no colon: write 'Name: value', or @FILE for a file of such lines")
                 break
-            found.append((header.strip(), value.strip()))
+            value = value.strip()
+            found.append((header.strip(), SecretText(value, secret.path) if isinstance(secret, SecretText) else value))
     return found
 
 
@@ -93,4 +95,4 @@ def user(values: Values, name: str, files: Files) -> bytes | None:
     text = values.text(name)
     if text is not None and text.startswith(FROM_FILE):
         text = files.secret(name, text)
-    return None if text is None else text.encode()
+    return None if text is None else SecretBytes.encoded(text)

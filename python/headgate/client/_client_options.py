@@ -16,6 +16,8 @@ from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, optio
 class ClientKeywords(
     keywords.PolicyOptions,
     keywords.HeaderOptions,
+    keywords.BearerOption,
+    keywords.TokenOptions,
     keywords.CompressOption,
     keywords.FollowOption,
     keywords.ReadOptions,

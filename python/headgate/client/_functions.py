@@ -15,7 +15,7 @@ class FunctionKeywords(ClientArguments, RequestKeywords, total=False):  # type: 
 
 
 _KNOWN: Final = (*OF_CALL, *(name for name in CLIENT.entries if name not in OF_CALL))
-_CREDENTIALS: Final = {"bearer", "user", "cert"}
+_CREDENTIALS: Final = {"bearer", "user", "token_command", "cert"}
 _ORIGIN: Final = re.compile(r"https?://[^/?#\\@*\s]+(?=[/?#]|$)", re.IGNORECASE)
 
 

@@ -171,7 +171,8 @@ class Arguments:
 
     def user(self, option: str, value: object) -> bytes | None:
         """Reads a user name and a password, and encodes them."""
-        return self.data(option, self.token(option, value))
+        text = self.token(option, value)
+        return _secret_file.SecretBytes.encoded(text) if isinstance(text, _secret_file.SecretText) else self.data(option, text)
 
     def names(self, option: str, value: object) -> tuple[str, ...]:
         """Reads one or several names of headers."""
@@ -350,6 +351,9 @@ def _as_setting(value: object) -> str:
     """Returns a value as `headgate set` takes it."""
     if value is None:
         return NONE
+    if isinstance(value, _secret_file.SecretText):
+        # The secret itself is not stored.
+        return f"@{value.path}"
     return figure(value) if isinstance(value, int) else str(value)
 
 

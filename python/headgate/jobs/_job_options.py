@@ -7,6 +7,7 @@ from headgate import _mocks
 from headgate._message import Mention, Message, as_keyword, message_of, spelled
 from headgate._option import OptionSet
 from headgate._url_user import without_user
+from headgate.jobs import _secret_file
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class JobOptions:
     def mock(self) -> object | None:
         """The mock transport that replaces the network now; `None` if there is none."""
         return _mocks.active()
+
+    @property
+    def secret_files(self) -> list[tuple[str, str]]:
+        """The options whose values came from files that the engine reads again, each with the path."""
+        return _secret_file.files_of(self)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         from dataclasses import FrozenInstanceError  # noqa: PLC0415 - only after a mistake

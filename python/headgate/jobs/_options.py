@@ -40,7 +40,14 @@ class SelectOptions(keywords.SelectedOptions, keywords.DropOption, total=False):
     """The options of result columns; they belong to a job."""
 
 
-class SendOptions(keywords.HeaderOptions, keywords.BodyOptions, keywords.CompressOption, total=False):
+class SendOptions(
+    keywords.HeaderOptions,
+    keywords.BearerOption,
+    keywords.TokenOptions,
+    keywords.BodyOptions,
+    keywords.CompressOption,
+    total=False,
+):
     """Headers and bodies of requests; a retry has these options, too."""
 
 
@@ -149,6 +156,7 @@ class RetryKeywords(keywords.OnlyOption, WorkOptions, ProgressOption, total=Fals
 
 
 class SetKeywords(
+    keywords.BearerOption,
     keywords.ConcurrencyOption,
     keywords.SettableRateOptions,
     keywords.SettableRetryOptions,

@@ -1,14 +1,59 @@
 """Reads secrets from files, so that no list of processes has them. No message shows the content."""
 
 import os
-from typing import Final
+import stat
+from pathlib import Path
+from typing import Any, Final
 
 MAX_BYTES: Final = 1024**2
 """The bound of headers and tokens; servers accept far less."""
 
 
+class SecretText(str):
+    """The text of a file that can be read again.
+
+    Attributes:
+        path: The absolute path of the file.
+    """
+
+    __slots__ = ("path",)
+
+    def __new__(cls, text: str, path: str) -> "SecretText":
+        """Creates a text with the path of its file."""
+        made = super().__new__(cls, text)
+        made.path = path
+        return made
+
+
+class SecretBytes(bytes):
+    """A text of a file that can be read again, encoded.
+
+    Attributes:
+        path: The absolute path of the file.
+    """
+
+    path: str
+
+    @classmethod
+    def encoded(cls, text: str) -> bytes:
+        """Returns the text as bytes, with the path of its file if it has one."""
+        if not isinstance(text, SecretText):
+            return text.encode()
+        made = cls(text.encode())
+        made.path = text.path
+        return made
+
+
+def files_of(options: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - options of any function
+    """Returns the options whose values came from files that can be read again, each with the path."""
+    found = [(name, getattr(options, name, None)) for name in ("bearer", "user")]
+    found += [("headers", value) for _, value in getattr(options, "headers", None) or ()]
+    paths = [(name, value.path) for name, value in found if isinstance(value, SecretText | SecretBytes)]
+    return list(dict.fromkeys(paths))
+
+
 def read(path: str) -> str:
-    """Returns the text of a file, without its final line end.
+    """Returns the text of a file, without its final line end; a `SecretText` if the file can be read again.
 
     Raises:
         ValueError: The file can't be read, or is not such a text.
@@ -16,9 +61,13 @@ def read(path: str) -> str:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - also `/dev/fd/63`, which a shell passes for `<(...)`
             data = file.read(MAX_BYTES + 1)
+            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (OSError, ValueError) as error:
         raise ValueError(f"can't read {os.fsdecode(path)!r}: {reason(error)}") from None
-    return as_text(data)
+    # A descriptor such as `/dev/fd/63` is gone when this process has ended its shell's redirection.
+    can_be_read_again = is_regular and not os.fsdecode(path).startswith(("/dev/", "/proc/"))
+    text = as_text(data)
+    return SecretText(text, str(Path(os.fsdecode(path)).absolute())) if can_be_read_again else text
 
 
 def as_text(data: bytes) -> str:

@@ -72,8 +72,10 @@ pub(super) struct Breaker {
     failures: u32,
     failed_at: Instant,
     silence: Option<Silence>,
-    /// In flight at most.
+    /// In flight at most, beside attempts from before that limit.
     allowed: u32,
+    /// Attempts from before that limit that are still in flight.
+    earlier: u32,
     /// `Some`: the breaker is open.
     probe: Option<Probe>,
 }
@@ -88,6 +90,7 @@ impl Breaker {
             failed_at: now,
             silence: None,
             allowed: u32::MAX,
+            earlier: 0,
             probe: None,
         }
     }
@@ -100,8 +103,28 @@ impl Breaker {
         }
     }
 
+    /// Returns the number of attempts in flight that do not count, as they are from before the current limit.
+    pub(super) fn earlier(&self) -> u32 {
+        self.earlier
+    }
+
+    /// Records that an attempt has ended; `started`: when it began, if that is known.
+    pub(super) fn end_attempt(&mut self, started: Option<Instant>) {
+        let is_earlier = |at| started.is_none_or(|started| started <= at);
+        if self.reduced_at.is_some_and(is_earlier) {
+            self.earlier = self.earlier.saturating_sub(1);
+        }
+    }
+
+    /// Limits the host to one attempt, beside those in flight now.
+    fn reduce(&mut self, in_flight: u32, now: Instant) {
+        self.allowed = 1;
+        self.earlier = in_flight;
+        self.reduced_at = Some(now);
+    }
+
     /// Records that the host requested a pause of this length from `now` on. It never shortens an earlier one.
-    pub(super) fn pause(&mut self, time: Duration, rules: &Retrying, now: Instant, rng: &mut Rng) {
+    pub(super) fn pause(&mut self, time: Duration, in_flight: u32, rules: &Retrying, now: Instant, rng: &mut Rng) {
         let time = time.min(LONGEST_PAUSE);
         // A pause that is over does not affect this one.
         self.pause_is_too_long &= self.is_paused(now);
@@ -109,8 +132,7 @@ impl Breaker {
         let spread = time.mul_f64(SPREAD * rng.f64()).min(LONGEST_SPREAD);
         let until = now + time + spread;
         self.paused_until = Some(self.paused_until.map_or(until, |earlier| earlier.max(until)));
-        self.allowed = 1;
-        self.reduced_at = Some(now);
+        self.reduce(in_flight, now);
     }
 
     /// Ends the pause that the host requested this much sooner, as its clock went on during a stall.
@@ -133,18 +155,18 @@ impl Breaker {
     }
 
     /// Records that an attempt got a response that requests less load.
-    pub(super) fn overloaded(&mut self, now: Instant, rng: &mut Rng) {
+    pub(super) fn overloaded(&mut self, in_flight: u32, now: Instant, rng: &mut Rng) {
         self.silence = None;
-        self.fail(FIRST_PROBE, now, rng);
+        self.fail(FIRST_PROBE, in_flight, now, rng);
     }
 
     /// Records that an attempt that began at `started` ended without response headers.
-    pub(super) fn silent(&mut self, started: Instant, down_after: Duration, now: Instant, rng: &mut Rng) {
+    pub(super) fn silent(&mut self, (started, in_flight): (Instant, u32), down_after: Duration, now: Instant, rng: &mut Rng) {
         let silence = self.silence.get_or_insert(Silence { attempts: 0, since: now, until: now });
         silence.until = now;
         silence.attempts = silence.attempts.saturating_add(1);
         let down_at = silence.since + down_after;
-        if self.fail(LONGEST_PROBE, now, rng)
+        if self.fail(LONGEST_PROBE, in_flight, now, rng)
             && let Some(probe) = &mut self.probe
             && let Some(last) = down_at.checked_sub(now.saturating_duration_since(started))
         {
@@ -156,7 +178,7 @@ impl Breaker {
     }
 
     /// Counts a failure. Returns whether that opened the breaker, or set the next probe.
-    fn fail(&mut self, longest: Duration, now: Instant, rng: &mut Rng) -> bool {
+    fn fail(&mut self, longest: Duration, in_flight: u32, now: Instant, rng: &mut Rng) -> bool {
         self.failed_at = now;
         self.failures = self.failures.saturating_add(1);
         if self.failures < TRIP {
@@ -168,8 +190,7 @@ impl Breaker {
             Some(probe) => (probe.interval * 2).min(longest),
             None => FIRST_PROBE,
         };
-        self.allowed = 1;
-        self.reduced_at = Some(now);
+        self.reduce(in_flight, now);
         self.probe = Some(Probe { at: now + interval.mul_f64(0.75 + 0.5 * rng.f64()), interval });
         true
     }
@@ -237,8 +258,8 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         let rules = Retrying::default();
-        breaker.pause(Duration::from_secs(10), &rules, start, &mut rng);
-        breaker.pause(Duration::from_secs(1), &rules, start, &mut rng);
+        breaker.pause(Duration::from_secs(10), 0, &rules, start, &mut rng);
+        breaker.pause(Duration::from_secs(1), 0, &rules, start, &mut rng);
         let Allowed::Pause(until) = breaker.allowed(after(start, 9.999)) else { panic!("it is paused") };
         assert!(until >= after(start, 10.0) && until <= after(start, 10.5), "{:?}", until - start);
         assert_eq!(Allowed::InFlight(1), breaker.allowed(until));
@@ -253,7 +274,7 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         for _ in 0..50 {
-            breaker.silent(start, DOWN_AFTER, start, &mut rng);
+            breaker.silent((start, 0), DOWN_AFTER, start, &mut rng);
             breaker.responded(start);
         }
         assert_eq!((Allowed::InFlight(u32::MAX), false), (breaker.allowed(start), breaker.is_open()));
@@ -263,12 +284,12 @@ mod tests {
     fn a_host_is_down_when_an_attempt_fails_after_its_time_and_not_before() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
-        (0..DOWN).for_each(|_| breaker.silent(start, DOWN_AFTER, after(start, 5.0), &mut rng));
-        breaker.silent(start, DOWN_AFTER, after(start, 904.9), &mut rng);
+        (0..DOWN).for_each(|_| breaker.silent((start, 0), DOWN_AFTER, after(start, 5.0), &mut rng));
+        breaker.silent((start, 0), DOWN_AFTER, after(start, 904.9), &mut rng);
         assert_eq!((false, None), (breaker.is_open(), breaker.silent_for(DOWN_AFTER)));
-        breaker.silent(start, DOWN_AFTER, after(start, 905.0), &mut rng);
+        breaker.silent((start, 0), DOWN_AFTER, after(start, 905.0), &mut rng);
         assert_eq!(Some(after(start, 5.0)), breaker.silent_for(DOWN_AFTER));
-        breaker.overloaded(after(start, 906.0), &mut rng);
+        breaker.overloaded(0, after(start, 906.0), &mut rng);
         assert_eq!(None, breaker.silent_for(DOWN_AFTER), "any head shows that it is up");
     }
 
@@ -277,11 +298,11 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         let rules = Retrying { retry_max_pause: Duration::from_secs(5), ..Retrying::default() };
-        breaker.pause(Duration::from_secs(10), &rules, start, &mut rng);
+        breaker.pause(Duration::from_secs(10), 0, &rules, start, &mut rng);
         assert!(breaker.pause_exceeds_limit(after(start, 9.0)));
-        breaker.pause(Duration::from_secs(1), &rules, after(start, 9.0), &mut rng);
+        breaker.pause(Duration::from_secs(1), 0, &rules, after(start, 9.0), &mut rng);
         assert!(breaker.pause_exceeds_limit(after(start, 9.5)), "the longer one goes on");
-        breaker.pause(Duration::from_secs(2), &rules, after(start, 11.0), &mut rng);
+        breaker.pause(Duration::from_secs(2), 0, &rules, after(start, 11.0), &mut rng);
         assert!(!breaker.pause_exceeds_limit(after(start, 11.1)));
     }
 
@@ -290,7 +311,7 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         // A thousand simultaneous failures are one sign, not a thousand.
-        (0..1000).for_each(|_| breaker.silent(start, DOWN_AFTER, start, &mut rng));
+        (0..1000).for_each(|_| breaker.silent((start, 0), DOWN_AFTER, start, &mut rng));
         let mut now = start;
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
             let Allowed::Probe(at) = breaker.allowed(now) else { panic!("it is open") };
@@ -298,7 +319,7 @@ mod tests {
             assert!((0.7..1.3).contains(&(pause / expected)), "{pause} for {expected}");
             now = at;
             assert_eq!(Allowed::InFlight(1), breaker.allowed(now));
-            breaker.silent(now, DOWN_AFTER, now, &mut rng);
+            breaker.silent((now, 0), DOWN_AFTER, now, &mut rng);
         }
         breaker.responded(start);
         assert_eq!((Allowed::InFlight(1), false), (breaker.allowed(now), breaker.is_open()), "it began before");
@@ -311,13 +332,13 @@ mod tests {
     fn an_overloaded_host_is_probed_every_second_and_never_down() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
-        (0..TRIP).for_each(|_| breaker.overloaded(start, &mut rng));
+        (0..TRIP).for_each(|_| breaker.overloaded(0, start, &mut rng));
         let mut now = start;
         for _ in 0..2000 {
             let Allowed::Probe(at) = breaker.allowed(now) else { panic!("it is open") };
             assert!(at - now <= Duration::from_millis(1250));
             now = at;
-            breaker.overloaded(now, &mut rng);
+            breaker.overloaded(0, now, &mut rng);
         }
         assert_eq!(None, breaker.silent_for(DOWN_AFTER));
     }
@@ -329,12 +350,12 @@ mod tests {
         let (mut breaker, mut started) = (Breaker::new(start), start);
         let down_at = start + takes + down_after;
         while started + takes < down_at {
-            (0..TRIP).for_each(|_| breaker.silent(started, down_after, started + takes, &mut rng));
+            (0..TRIP).for_each(|_| breaker.silent((started, 0), down_after, started + takes, &mut rng));
             let Allowed::Probe(at) = breaker.allowed(started + takes) else { panic!("it is open") };
             assert!(at + takes <= down_at + PROBE_MARGIN || at == down_at, "{:?}", at - start);
             started = at;
         }
-        breaker.silent(started, down_after, started + takes, &mut rng);
+        breaker.silent((started, 0), down_after, started + takes, &mut rng);
         assert!(breaker.silent_for(down_after).is_some());
     }
 }

@@ -109,6 +109,10 @@ pub(super) struct HostQueue {
     /// How many of its rows are counted as waiting for what it waits for.
     pub(super) counted: u64,
     pub(super) is_hungry: bool,
+    /// Whether its requests have credentials that are renewed.
+    pub(super) has_credentials: bool,
+    /// Whether its rows wait for new credentials.
+    pub(super) awaits_credentials: bool,
     /// See [`HostQueue::note_response`] and [`MIXED_RESPONSES`]; 0: rows start in their order.
     mixed: u32,
     took_newest: bool,
@@ -136,6 +140,8 @@ impl HostQueue {
             readiness: Readiness::Idle,
             counted: 0,
             is_hungry: false,
+            has_credentials: false,
+            awaits_credentials: false,
             mixed: 0,
             took_newest: false,
             mean_s: None,
@@ -238,8 +244,12 @@ impl HostQueue {
         if self.waiting() == 0 {
             return (Readiness::Idle, None);
         }
-        let mut most = self.concurrency.limit();
-        let mut by = ThrottledBy::HostConcurrency;
+        if self.awaits_credentials {
+            return (Readiness::Blocked(ThrottledBy::Credentials), None);
+        }
+        if self.in_flight >= self.concurrency.limit() {
+            return (Readiness::Blocked(ThrottledBy::HostConcurrency), None);
+        }
         let mut is_probe = false;
         // If only rows are left that have failed before, their backoff is enough.
         let has_only_retries = self.has_only_retries();
@@ -250,14 +260,12 @@ impl HostQueue {
                 Allowed::Probe(until) => return (Readiness::Until(until, ThrottledBy::CircuitBreaker), None),
                 Allowed::InFlight(allowed) => {
                     is_probe = allowed == 1;
-                    if allowed < most {
-                        (most, by) = (allowed, ThrottledBy::CircuitBreaker);
+                    // Attempts from before the limit may take as long as they like.
+                    if self.in_flight.saturating_sub(breaker.earlier()) >= allowed {
+                        return (Readiness::Blocked(ThrottledBy::CircuitBreaker), None);
                     }
                 }
             }
-        }
-        if self.in_flight >= most {
-            return (Readiness::Blocked(by), None);
         }
         let next = match self.next_row(is_probe, now) {
             Ok(next) => next,
@@ -307,6 +315,12 @@ impl HostQueue {
         }
     }
 
+    /// Returns all rows that wait.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        let waiting = self.redirected.iter().chain(&self.new_rows).map(|waiting| &waiting.row);
+        waiting.chain(self.retries.values())
+    }
+
     pub(super) fn peek(&self, next: NextRow) -> Option<&Row> {
         match next {
             NextRow::Redirected(_) => self.redirected.front().map(|waiting| &waiting.row),
@@ -314,6 +328,26 @@ impl HostQueue {
             NextRow::Oldest(_) => self.new_rows.front().map(|waiting| &waiting.row),
             NextRow::Newest(_) => self.new_rows.back().map(|waiting| &waiting.row),
         }
+    }
+
+    /// Counts an attempt that has ended; `started`: when it began, if that is known.
+    pub(super) fn end_attempt(&mut self, started: Option<Instant>) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if let Some(breaker) = &mut self.breaker {
+            breaker.end_attempt(started);
+        }
+    }
+
+    /// Removes the waiting rows for which `leaves` is true.
+    pub(super) fn remove_where(&mut self, mut leaves: impl FnMut(&Row) -> bool) -> Vec<Row> {
+        let retries = self.retries.extract_if(.., |_, row| leaves(row));
+        let mut removed: Vec<Row> = retries.map(|(_, row)| row).collect();
+        for waiting in [&mut self.redirected, &mut self.new_rows] {
+            let (left, kept): (Vec<_>, Vec<_>) = mem::take(waiting).into_iter().partition(|waiting| leaves(&waiting.row));
+            *waiting = kept.into();
+            removed.extend(left.into_iter().map(|waiting| waiting.row));
+        }
+        removed
     }
 
     /// Removes the waiting rows that are cancelled.

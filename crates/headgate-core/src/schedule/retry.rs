@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use crate::error::{ErrorKind, Failure, HostEvidence, LoadEvidence, NetworkEvidence, Processed};
 use crate::limits::{RetryOn, Retrying};
 use crate::random::Rng;
-use crate::row::{Before, OutcomeRef};
-use crate::status_set::StatusSet;
+use crate::row::Before;
+
+/// See [`NewCredentials::Later`].
+const LATER: Duration = Duration::from_secs(1);
 
 /// The end of an attempt, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,20 @@ pub struct FinishedAttempt {
     pub requested_pause: Option<Duration>,
     /// When the host last responded, as far as the engine knows.
     pub responded_at: Option<Instant>,
+    /// `Some`: the row was refused for its credentials, and is retried with new ones, whatever its method and the number of its
+    /// retries.
+    pub new_credentials: Option<NewCredentials>,
+}
+
+/// When a row that was refused for its credentials is sent with new ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewCredentials {
+    /// They have come since it was sent.
+    Renewed,
+    /// They are being renewed: nothing starts at hosts that get them until then.
+    Awaited,
+    /// They were renewed shortly before, so that the row itself may be the cause.
+    Later,
 }
 
 /// The decision whether another attempt at a row follows.
@@ -71,20 +87,6 @@ impl AttemptEnd {
     pub fn failed(status: Option<u16>, failure: &Failure) -> Self {
         let Failure { kind, is_lasting, is_refused, is_ours, .. } = *failure;
         Self { status, error: Some(kind), is_lasting, is_refused, is_ours }
-    }
-
-    pub fn of(outcome: OutcomeRef<'_>) -> Self {
-        let status = outcome.response.map(|response| response.status);
-        match outcome.failure {
-            Some(failure) => Self::failed(status, failure),
-            None => Self { status, error: None, is_lasting: false, is_refused: false, is_ours: false },
-        }
-    }
-
-    /// Returns whether a row whose last attempt ended so has failed: without a complete response, or with a status in
-    /// `fail_on`.
-    pub fn is_failure(&self, fail_on: &StatusSet) -> bool {
-        self.error.is_some() || self.status.is_some_and(|status| fail_on.contains(status))
     }
 
     /// Returns whether `on` includes such an end of an attempt.
@@ -154,7 +156,12 @@ impl FinishedAttempt {
 
     /// Returns whether another attempt at the row follows, and when.
     pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
-        let retries_before = self.before.map_or(0, |before| before.attempts);
+        match self.new_credentials {
+            Some(NewCredentials::Renewed | NewCredentials::Awaited) => return RetryDecision::At(now),
+            Some(NewCredentials::Later) => return RetryDecision::At(now + LATER),
+            None => {}
+        }
+        let retries_before = self.before.map_or(0, |before| before.attempts - u16::from(before.was_refused));
         if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
             return RetryDecision::No;
         }
@@ -195,6 +202,7 @@ mod tests {
             was_acted_on: false,
             requested_pause: None,
             responded_at: None,
+            new_credentials: None,
         }
     }
 
@@ -324,7 +332,7 @@ mod tests {
                         break;
                     }
                 }
-                before = Some(Before { attempts, first });
+                before = Some(Before { attempts, first, was_refused: false });
             }
             prop_assert!(attempts <= retries + 1);
             prop_assert!(total_timeout.is_some() || attempts == retries + 1);

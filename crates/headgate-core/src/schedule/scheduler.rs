@@ -29,7 +29,7 @@ use super::network::NetworkState;
 use super::rate_limiter::{RateLimiter, RequestLimiter};
 use super::throttled::{HostFigures, ThrottledBy, ThrottledClock, ThrottledTime};
 use crate::error::{ErrorKind, Failure};
-use crate::limits::{CostOf, Limits, Retrying};
+use crate::limits::{CostOf, HostBy, Limits, Retrying};
 use crate::message::OptionName;
 use crate::random::Rng;
 use crate::row::Row;
@@ -126,6 +126,10 @@ pub struct Scheduler {
     throttled: ThrottledClock,
     pauses: BTreeMap<Box<str>, u64>,
     is_paused: bool,
+    /// Hosts that get credentials wait for new ones.
+    awaits_credentials: bool,
+    /// The rows that may still start in a probe; `None`: there is none.
+    probe: Option<u64>,
     /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time, which is a real one.
     stops_at: Option<Instant>,
     /// Whether rows whose attempts fail after a stop, and would be retried, are left undone for a later run.
@@ -172,6 +176,8 @@ impl Scheduler {
             throttled: ThrottledClock::default(),
             pauses: BTreeMap::new(),
             is_paused: false,
+            awaits_credentials: false,
+            probe: None,
             stops_at: None,
             leaves_undone: false,
         }
@@ -181,6 +187,13 @@ impl Scheduler {
     #[must_use]
     pub fn leaving_undone(mut self, leaves_undone: bool) -> Self {
         self.leaves_undone = leaves_undone;
+        self
+    }
+
+    /// Begins with a probe: only this many rows start before one has succeeded.
+    #[must_use]
+    pub fn probing(mut self, rows: Option<u64>) -> Self {
+        self.probe = rows;
         self
     }
 
@@ -204,6 +217,8 @@ impl Scheduler {
             || self.unhealthy > 0
             || self.network.is_watched()
             || self.is_paused
+            || self.awaits_credentials
+            || self.probe.is_some()
             || self.is_stopped()
             || self.look_ahead.has_deferred()
             || !self.is_empty()
@@ -256,12 +271,20 @@ impl Scheduler {
         if let Some(until) = self.network.throttled(now) {
             return self.wait(Some(ThrottledBy::Network), until, now);
         }
+        if self.awaits_credentials && self.rules.limits.host_by == HostBy::Address {
+            return self.wait(Some(ThrottledBy::Credentials), None, now);
+        }
+        // Rows of a probe may still be retried.
+        let is_probe_full = self.probe == Some(0);
         while let Some((_, index)) = self.ready.first().copied() {
             let (readiness, next) = self.hosts.at(index).evaluate(now);
             let Some(next) = next.filter(|_| matches!(readiness, Readiness::Ready(_))) else {
                 self.settle(index, now);
                 continue;
             };
+            if is_probe_full && !matches!(next, NextRow::Retry(..)) {
+                return self.wait(Some(ThrottledBy::Probe), self.timers.first().map(|(time, _)| *time), now);
+            }
             if let Some((by, until)) = self.throttled_by_run(index, next, now) {
                 // Rows that become due meanwhile are started then.
                 return self.wait(Some(by), Some(until), now);
@@ -318,7 +341,10 @@ impl Scheduler {
         match row.before() {
             // It is part of an attempt that was counted at another host.
             _ if row.chain().is_some() => {}
-            None => host.retry_budget.first_attempt(now),
+            None => {
+                host.retry_budget.first_attempt(now);
+                self.probe = self.probe.map(|rows| rows.saturating_sub(1));
+            }
             Some(_) => host.retry_budget.retry(),
         }
         self.network.started(now);

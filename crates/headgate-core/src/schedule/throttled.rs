@@ -29,10 +29,14 @@ pub enum ThrottledBy {
     HeadOfLine,
     /// The user has paused the job.
     Paused,
+    /// Hosts that get credentials wait for a new token.
+    Credentials,
+    /// The job had stopped itself, and its first rows show whether the cause is gone.
+    Probe,
 }
 
 impl ThrottledBy {
-    pub const ALL: [ThrottledBy; 11] = [
+    pub const ALL: [ThrottledBy; 13] = [
         ThrottledBy::Rate,
         ThrottledBy::Cost,
         ThrottledBy::HostRate,
@@ -44,6 +48,8 @@ impl ThrottledBy {
         ThrottledBy::RetryBudget,
         ThrottledBy::HeadOfLine,
         ThrottledBy::Paused,
+        ThrottledBy::Credentials,
+        ThrottledBy::Probe,
     ];
 }
 

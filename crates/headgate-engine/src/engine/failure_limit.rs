@@ -1,18 +1,14 @@
 //! Stops a run that can't succeed: each worker reports how its rows ended, as long as that can matter.
 
 use std::cell::RefMut;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use headgate_core::message::Message;
 use headgate_core::row::OutcomeRef;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith};
 use headgate_core::url_user::without_user;
 use headgate_http::request::Preparer;
 
 use crate::engine::share::Share;
-
-/// What is in flight then has as long as it takes: attempts have an end of their own.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 struct RowOfShare<'a> {
     outcome: OutcomeRef<'a>,
@@ -36,14 +32,14 @@ impl EndedRow for RowOfShare<'_> {
         self.share.shared.scheduler.rows.all_queued(|row| preparer.limit_key(row).is_none_or(|other| *other == *host))
     }
 
-    fn example(&self) -> String {
+    fn example(&self) -> Box<str> {
         let OutcomeRef { row, response, failure, .. } = self.outcome;
         let why = match (failure, response) {
             (Some(failure), _) => failure.to_string(),
             (None, Some(response)) => format!("status {}", response.status),
             (None, None) => String::new(),
         };
-        format!("row {}: {}: {why}", row.ordinal, without_user(&row.url))
+        format!("row {}: {}: {why}", row.ordinal, without_user(&row.url)).into()
     }
 }
 
@@ -51,7 +47,7 @@ impl Share {
     /// Counts how a row ended, and stops the run if that was one failure too many.
     pub(super) fn apply_failure_limit(&self, outcome: OutcomeRef<'_>, failed: bool) {
         let limit = &self.shared.failure_limit;
-        if limit.is_settled() {
+        if limit.is_settled() && !limit.is_probing() {
             return;
         }
         let with = match (outcome.failure, outcome.response) {
@@ -60,14 +56,9 @@ impl Share {
         };
         let row = RowOfShare { outcome, share: self };
         if let Some(why) = limit.count(with.filter(|_| failed), &row) {
-            self.stop_run(why);
-        }
-    }
-
-    /// Stops the run for this reason.
-    pub(super) fn stop_run(&self, why: Message) {
-        if self.shared.failure_limit.note_stop(why) {
-            self.shared.scheduler.stop(Instant::now() + LONGEST);
+            self.shared.stop_run(why);
+        } else if !failed && limit.end_probe() {
+            self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.end_probe());
         }
     }
 }

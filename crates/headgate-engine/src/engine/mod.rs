@@ -5,6 +5,7 @@ mod alarm;
 mod attempt;
 mod background;
 pub(crate) mod completion_queue;
+pub(crate) mod credentials;
 pub(crate) mod failure;
 mod failure_limit;
 mod files_in_use;
@@ -39,7 +40,7 @@ use headgate_core::options::{EngineOptions, RequestOptions};
 use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_http::decode::pool::ThreadPool;
-use headgate_http::defaults::Defaults;
+use headgate_http::live_defaults::LiveDefaults;
 use headgate_http::dial::connect::Connector;
 use headgate_http::dial::resolve::Resolver;
 use headgate_http::dial::transport::{TransportConfigs, Transports};
@@ -87,7 +88,7 @@ struct Inner {
 pub(crate) struct Work {
     pub shared: Arc<Shared>,
     pub transports: Transports,
-    pub defaults: Defaults,
+    pub defaults: Arc<LiveDefaults>,
     pub in_flight: InFlight,
     pub host_by: HostBy,
 }

@@ -44,7 +44,7 @@ impl Share {
                     let failure = self.shared.last_unreached.lock().unwrap_or_else(PoisonError::into_inner).take();
                     let failure = failure.map(|failure| format!(" ({failure})")).unwrap_or_default();
                     let time = time.as_secs_f64();
-                    self.stop_run(message!(
+                    self.shared.stop_run(message!(
                         "no host could be reached for {time} s{failure}: check the network and the URLs, or wait longer with ",
                         OptionName::NetworkDownAfter
                     ));

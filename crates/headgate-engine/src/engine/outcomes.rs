@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use headgate_core::error::Failure;
 use headgate_core::row::{Outcome, OutcomeRef, Row};
-use headgate_core::schedule::retry::AttemptEnd;
+use headgate_http::origin_credentials::refuses_credentials;
 use headgate_http::pool::Route;
 
 use crate::engine::gathered::Batch;
@@ -89,15 +89,19 @@ impl Share {
 
     /// Counts an outcome. Returns whether its row failed.
     pub(super) fn count(&self, outcome: OutcomeRef<'_>) -> bool {
-        let failed = AttemptEnd::of(outcome).is_failure(&self.shared.fail_on);
+        let status = outcome.response.map(|response| response.status);
+        let failed = outcome.failure.is_some() || status.is_some_and(|status| self.is_failure(status, outcome.row));
         self.stats().figures.record(outcome, failed);
+        if let Some(status) = status.filter(|status| refuses_credentials(*status)) {
+            self.note_refused_row(status, outcome.row);
+        }
         self.apply_failure_limit(outcome, failed);
         failed
     }
 
-    /// Returns whether a response with this status makes its row fail.
-    pub(super) fn is_failure(&self, status: u16) -> bool {
-        AttemptEnd::responded(status).is_failure(&self.shared.fail_on)
+    /// Returns whether a response with this status makes the row fail.
+    pub(super) fn is_failure(&self, status: u16, row: &Row) -> bool {
+        self.shared.fail_on.contains(status, || self.preparer.borrow_mut().credentials_of(row).is_some())
     }
 
     /// Adds to the time that lanes have waited for this.

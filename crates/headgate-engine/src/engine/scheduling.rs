@@ -13,6 +13,7 @@ use headgate_core::schedule::slots::{MAX_CHUNK_ROWS, Slots};
 use headgate_core::target::{self, Target};
 use tokio::task::spawn_local;
 
+use crate::engine::attempt::refused;
 use crate::engine::lanes::LaneIndex;
 use crate::engine::share::Share;
 use crate::queue::rows::NoRows;
@@ -160,6 +161,22 @@ impl Share {
     /// Gives a row to the scheduler.
     pub(super) fn offer(&self, scheduler: &mut Scheduler, row: Row, now: Instant) {
         let mut preparer = self.preparer.borrow_mut();
+        if self.shared.watches_credentials()
+            && let Some(credentials) = preparer.credentials_of(&row)
+        {
+            if credentials.is_refused() {
+                scheduler.fail(row, refused());
+                return;
+            }
+            if let Some(renewal) = &self.shared.renewal {
+                if let Some(key) = preparer.limit_key(&row) {
+                    scheduler.note_credentials(&key, now);
+                }
+                if scheduler.awaits_credentials() {
+                    renewal.nudge();
+                }
+            }
+        }
         let key = preparer.limit_key(&row);
         scheduler.offer(row, key.as_deref(), now);
     }

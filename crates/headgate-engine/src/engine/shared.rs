@@ -1,17 +1,21 @@
 //! What the workers of a run have in common.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use headgate_core::clock::Clock;
 use headgate_core::error::Failure;
 use headgate_core::selected::SelectValues;
-use headgate_core::status_set::StatusSet;
+use headgate_core::fail_on::FailOn;
+use headgate_core::message::Message;
 use headgate_http::client::AttemptLimits;
 use headgate_http::method::Methods;
 use headgate_http::robots::RobotsTable;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::columns::result::ResultColumns;
 
+use crate::engine::credentials::Renewal;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
@@ -33,11 +37,40 @@ pub(crate) struct Shared {
     pub omits_bodies: bool,
     pub scheduler: Arc<SharedScheduler>,
     /// Responses with these statuses are failures.
-    pub fail_on: StatusSet,
+    pub fail_on: FailOn,
     pub responders: Arc<Responders>,
     /// The robots.txt rules of hosts, where they are obeyed.
     pub robots: Option<RobotsTable>,
     pub failure_limit: SharedFailureLimit,
+    /// The renewal of credentials, if they can be renewed.
+    pub renewal: Option<Arc<Renewal>>,
+    /// An origin that refuses the credentials of many rows gets no others.
+    pub refuses_origins: bool,
+    /// There is such an origin.
+    pub has_refused_origins: AtomicBool,
+    pub notes: Arc<Mutex<Vec<Message>>>,
     /// Why a host could not be reached, the last time that one could not.
     pub last_unreached: Mutex<Option<Failure>>,
+}
+
+/// What is in flight after a stop has as long as it takes: attempts have an end of their own.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
+impl Shared {
+    /// Stops the run for this reason.
+    pub(super) fn stop_run(&self, why: Message) {
+        if self.failure_limit.note_stop(why) {
+            self.scheduler.stop(Instant::now() + LONGEST);
+        }
+    }
+
+    /// Adds a note for the user.
+    pub(super) fn note(&self, note: Message) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+    }
+
+    /// Returns whether rows may have to wait for credentials, or fail as their origin refuses them.
+    pub(super) fn watches_credentials(&self) -> bool {
+        self.renewal.is_some() || self.has_refused_origins.load(Ordering::Relaxed)
+    }
 }

@@ -13,14 +13,32 @@ pub(crate) struct SharedFailureLimit {
     limit: Mutex<FailureLimit>,
     /// See [`FailureLimit::is_settled`].
     is_settled: AtomicBool,
+    /// The first rows are a probe, and the scheduler holds back the others.
+    is_probing: AtomicBool,
     /// Why the run stopped itself.
     stopped_by: Arc<OnceLock<Message>>,
 }
 
 impl SharedFailureLimit {
-    pub(crate) fn new(rule: MaxFailures, stopped_by: Arc<OnceLock<Message>>) -> Self {
-        let limit = FailureLimit::new(rule);
-        Self { is_settled: AtomicBool::new(limit.is_settled()), limit: Mutex::new(limit), stopped_by }
+    /// `is_probing`: the job has stopped itself before, so that its first rows are a probe.
+    pub(crate) fn new(rule: MaxFailures, is_probing: bool, stopped_by: Arc<OnceLock<Message>>) -> Self {
+        let limit = FailureLimit::new(rule).probing(is_probing);
+        Self {
+            is_settled: AtomicBool::new(limit.is_settled()),
+            is_probing: AtomicBool::new(limit.is_probing()),
+            limit: Mutex::new(limit),
+            stopped_by,
+        }
+    }
+
+    /// Returns whether the first rows are a probe.
+    pub(super) fn is_probing(&self) -> bool {
+        self.is_probing.load(Ordering::Relaxed)
+    }
+
+    /// Ends the probe. Returns whether there was one.
+    pub(super) fn end_probe(&self) -> bool {
+        self.is_probing() && self.is_probing.swap(false, Ordering::Relaxed)
     }
 
     /// Applies another rule from now on.

@@ -9,6 +9,7 @@ use headgate_core::limits::{Limits, RetryOn, Retrying};
 use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
 use headgate_core::row::Row;
+use headgate_core::schedule::failure_limit::PROBE_ROWS;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
 use headgate_core::stall::{ClockReading, Stall, Suspends};
@@ -46,12 +47,12 @@ pub(crate) struct SharedScheduler {
 
 impl SharedScheduler {
     /// Returns the scheduler of a run that begins now; `body_bytes`: the length of the run's own body; `is_resumable`: a later
-    /// run can send rows that are left undone.
+    /// run can send rows that are left undone; `is_probing`: the job has stopped itself before, and begins with a few rows.
     pub(crate) fn of(
         run: &RunOptions,
         body_bytes: u64,
         (rows, window): (RowReceiver, Arc<Window>),
-        is_resumable: bool,
+        (is_resumable, is_probing): (bool, bool),
         responders: &Responders,
         now: Instant,
     ) -> Self {
@@ -59,6 +60,7 @@ impl SharedScheduler {
         let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.host_by)).collect();
         let scheduler = Scheduler::new(rules, rows.can_defer(), fastrand::u64(..), now);
         let scheduler = scheduler.leaving_undone(is_resumable).resuming(earlier);
+        let scheduler = scheduler.probing(is_probing.then_some(PROBE_ROWS));
         Self {
             rows,
             window,

@@ -14,7 +14,7 @@ use headgate_core::schedule::slots::Slots;
 use headgate_core::stall::{BEAT, ClockReading};
 use headgate_http::client::Client;
 use headgate_http::decode::pool::ThreadPool;
-use headgate_http::defaults::Defaults;
+use headgate_http::live_defaults::LiveDefaults;
 use headgate_http::dial::connect::Connector;
 use headgate_http::dial::transport::Transports;
 use headgate_http::idle_limits::IdleLimits;
@@ -49,7 +49,7 @@ pub(super) enum Order {
 /// A share of a run.
 pub(super) struct Begin {
     pub(super) shared: Arc<Shared>,
-    pub(super) defaults: Defaults,
+    pub(super) defaults: Arc<LiveDefaults>,
     pub(super) transports: Transports,
     pub(super) lanes: usize,
     /// That it may have open.

@@ -78,6 +78,9 @@ pub struct RunRecord {
     pub rows: u64,
     /// `true` if the run ended in order, without a crash.
     pub ended: bool,
+    /// Why the run stopped by itself, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,6 +147,11 @@ impl Commit {
         Ok(())
     }
 
+    /// Returns whether the last run stopped by itself.
+    pub(crate) fn had_stopped(&self) -> bool {
+        self.runs.last().is_some_and(|run| run.stopped_by.is_some())
+    }
+
     /// Adds a run that begins now, and drops the oldest one if there are more than [`MAX_RUNS`].
     pub(super) fn begin_run(&mut self, run: RunRecord) {
         if self.runs.len() == MAX_RUNS {
@@ -187,6 +195,7 @@ mod tests {
                 started_at,
                 rows: 0,
                 ended: false,
+                stopped_by: None,
             });
         }
         assert_eq!((8, 32, "8"), (commit.earlier_runs, commit.runs.len(), commit.runs[0].started_at.as_str()));

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use arrow_schema::{Fields, SchemaRef};
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::defaults::DEFAULT_USER_AGENT;
+use headgate_core::credentials::credential_options;
 use headgate_core::error::{ErrorKind, JobError};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
@@ -125,7 +126,8 @@ impl OpenRetry {
         let results = directory.recover()?;
         let then = results.newest.input.clone();
         let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
-        let includes_succeeded = Only::may_match_succeeded(&only, &job.request.fail_on);
+        let sends_credentials = credential_options(&job).next().is_some();
+        let includes_succeeded = Only::may_match_succeeded(&only, &job.request.fail_on, sends_credentials);
         if includes_succeeded && job.source.save_to.is_some() {
             let why =
                 " names statuses of succeeded rows, whose bodies are saved as files already: name failed rows only";
@@ -198,6 +200,11 @@ impl OpenRetry {
     /// Returns the files of the job.
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         self.directory.storage()
+    }
+
+    /// Returns whether the last run of the job stopped by itself.
+    pub(crate) fn had_stopped(&self) -> bool {
+        self.committed.last.had_stopped()
     }
 
     /// Returns the salt for the keys of its rows.

@@ -82,7 +82,7 @@ impl Sink for DurableSink {
             // The input may be a different one, so the job stays as it is.
             return Ok(());
         }
-        self.writer.finish(&self.done_rows, ending.input_rows, ending.stopped)
+        self.writer.finish(&self.done_rows, ending.input_rows, ending)
     }
 }
 

@@ -103,6 +103,8 @@ pub(super) struct CommitChange {
     /// The number of rows of the input, once it is known.
     pub(super) input_rows: Option<u64>,
     pub(super) run_ended: bool,
+    /// Why the run stopped by itself, if it did.
+    pub(super) stopped_by: Option<String>,
     /// Every row is done, small parts are merged, and every part is in its place.
     pub(super) finished: bool,
 }
@@ -145,7 +147,7 @@ impl JobWriter {
         let CommittedState { mut last, parts, until_checkpoint } = committed;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
-        last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false });
+        last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false, stopped_by: None });
         Ok(Self {
             directory,
             part_format,
@@ -307,6 +309,7 @@ impl JobWriter {
             run.rows = self.run_rows;
             run.committed_at = now;
             run.ended = change.run_ended;
+            run.stopped_by.clone_from(&change.stopped_by);
         }
         // The last commit of a job is a checkpoint, too, so that the rest of the log need not be read.
         let is_due = self.until_checkpoint <= 1 || next.finished;

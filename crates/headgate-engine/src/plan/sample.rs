@@ -11,6 +11,7 @@ use headgate_core::row::Row;
 use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
 use headgate_core::url_user::without_user;
 use headgate_http::defaults::Defaults;
+use headgate_http::live_defaults::LiveDefaults;
 use headgate_http::dial::transport::Transports;
 use headgate_http::idle_limits::IdleLimits;
 use headgate_http::pool::Pool;
@@ -64,7 +65,7 @@ pub(super) struct InputSample {
 pub(super) fn preparer(defaults: Defaults, transports: Transports, host_by: HostBy) -> Preparer {
     let hosts = Arc::new(Mutex::new(HostTable::new(MAX_HOSTS)));
     Preparer::new(
-        defaults,
+        LiveDefaults::new(defaults),
         SiteMaker {
             pool: Rc::new(RefCell::new(Pool::new(IdleLimits::default()))),
             hosts,
@@ -132,7 +133,7 @@ impl InputSample {
         match prepared(row, preparer, wire) {
             Ok(Prepared { site, rest }) => {
                 self.hosts.add(&site.route.key.origin);
-                self.without_credentials += u64::from(!site.gets_credentials);
+                self.without_credentials += u64::from(site.credentials.is_none());
                 self.cost += cost(row, options);
                 Some(Prepared { site, rest })
             }
@@ -191,7 +192,7 @@ fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Pr
 
 impl Prepared {
     fn planned(&self, row: &Row, wire: &[u8], options: &RequestOptions) -> PlannedRequest {
-        let to = (&self.site.route.key.origin, self.site.gets_credentials);
+        let to = (&self.site.route.key.origin, self.site.credentials.is_some());
         PlannedRequest::of((row.ordinal, &row.url), to, (wire, &self.rest), options)
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct JobState {
     pub(super) responders: Arc<Responders>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
+    /// The run before this one stopped by itself.
+    pub(super) had_stopped: bool,
 }
 
 impl JobState {

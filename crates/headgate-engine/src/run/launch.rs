@@ -1,12 +1,13 @@
 //! Starts the threads of a run from its parts.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use headgate_core::clock::Clock;
+use headgate_core::credentials::credential_options_of;
 use headgate_core::error::JobError;
-use headgate_core::limits::NetworkDownAfter;
+use headgate_core::limits::{MaxFailures, NetworkDownAfter};
 use headgate_core::live::Live;
 use headgate_core::message::Message;
 use headgate_core::options::{RequestOptions, RunOptions};
@@ -14,6 +15,7 @@ use headgate_core::source_size::SourceSize;
 use headgate_http::client::AttemptLimits;
 use headgate_http::defaults::Defaults;
 use headgate_http::idempotency_key::KeySalt;
+use headgate_http::live_defaults::LiveDefaults;
 use headgate_http::robots::RobotsTable;
 use headgate_http::save::paths::{SavePaths, Unused, in_use};
 use headgate_http::save::saver::Saver;
@@ -28,6 +30,7 @@ use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::weighing::Weighing;
+use crate::engine::credentials::{self, EndRenewal, Renewal, Renewer};
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
@@ -100,7 +103,7 @@ pub(super) enum StartedOutput {
 fn saver(places: Option<SavePaths>, engine: &Engine, request: &RequestOptions) -> (Option<Arc<Saver>>, Unused) {
     let (in_use, unused) = in_use();
     let places = places.map(|places| Arc::new(places.with_in_use(in_use)));
-    (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.clone()))), unused)
+    (places.map(|places| Arc::new(Saver::new(places, engine.savers(), request.fail_on.statuses().clone()))), unused)
 }
 
 impl Launch {
@@ -121,6 +124,13 @@ impl Launch {
         })
     }
 
+    /// Returns whether the credentials of the run can be renewed: they have a source, or can be set while it goes on.
+    fn has_renewable_credentials(&self) -> bool {
+        let RequestOptions { token, secret_files, .. } = &self.request;
+        let can_be_set = self.stored_settings.files.is_some() && credential_options_of(&self.request).next().is_some();
+        token.source.is_some() || !secret_files.is_empty() || can_be_set
+    }
+
     fn defaults(&self) -> Result<Defaults, JobError> {
         let defaults = Defaults::new(&self.request)?;
         Ok(if let Some(salt) = self.key_salt { defaults.with_keys(salt) } else { defaults })
@@ -135,6 +145,10 @@ impl Launch {
         begin: impl FnOnce(&Arc<Window>) -> Result<StartedOutput, JobError>,
     ) -> Result<Run, JobError> {
         let (defaults, transports, setting) = (self.defaults()?, engine.transports(&self.request)?, self.setting());
+        let robots = self.request.response.obey_robots.then(|| RobotsTable::new(defaults.user_agent()));
+        let methods = defaults.methods.clone();
+        let defaults = LiveDefaults::new(defaults);
+        let renewal = self.has_renewable_credentials().then(|| Renewal::new(defaults.clone(), &self.request));
         let (in_flight, failure) = (capacity.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.deferring(&failure));
         let (done, reader_gone) = (Arc::<Done>::default(), Arc::<OnceLock<()>>::default());
@@ -151,29 +165,35 @@ impl Launch {
             StartedOutput::Running { sink, state } => {
                 let (outcome_sender, outcomes) = async_channel::bounded(MAX_WAITING_BATCHES);
                 let (saver, bodies_unused) = saver(self.save_places, engine, &self.request);
-                let live =
-                    LiveRun::shared(self.named, self.stored_settings, (engine.clone(), capacity), notes.clone())?;
+                let ends_renewal = renewal.clone();
+                let reserved = (engine.clone(), capacity);
+                let live = LiveRun::shared(self.named, self.stored_settings, reserved, notes.clone(), renewal.clone())?;
                 let (memory, receiver) = (engine.memory(), live.receiver());
                 let limits = AttemptLimits::new(&self.request, memory, self.run.concurrency, receiver).saving(saver);
                 let is_resumable = state.as_ref().is_some_and(|state| state.resumable);
-                if matches!(self.rows, RowsFrom::Caller) {
+                let is_fed = matches!(self.rows, RowsFrom::Caller);
+                if is_fed {
                     // Callers wait for single rows: each must fail on its own.
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
+                let is_probing = state.as_ref().is_some_and(|state| state.had_stopped);
                 let scheduler = Arc::new(SharedScheduler::of(
                     &self.run,
                     self.request.body_bytes(),
                     (rows, window.clone()),
-                    is_resumable,
+                    (is_resumable, is_probing),
                     &responders,
                     started,
                 ));
+                if renewal.as_ref().is_some_and(|renewal| renewal.is_awaited()) {
+                    scheduler.change_at(started, |scheduler, now| scheduler.await_credentials(true, now));
+                }
                 throttling = Some(scheduler.clone());
                 let shared = Shared {
                     clock,
                     limits,
-                    methods: defaults.methods.clone(),
+                    methods,
                     selection: self.columns.selection.clone().map(|selection| selection as _),
                     omits_bodies: !self.columns.has("body"),
                     columns: sink.wants_results().then_some(self.columns),
@@ -182,17 +202,26 @@ impl Launch {
                     scheduler: scheduler.clone(),
                     fail_on: self.request.fail_on.clone(),
                     responders,
-                    robots: self.request.response.obey_robots.then(|| RobotsTable::new(defaults.user_agent())),
+                    robots,
                     last_unreached: Mutex::default(),
-                    failure_limit: SharedFailureLimit::new(self.run.max_failures, stopped_by.clone()),
+                    failure_limit: SharedFailureLimit::new(self.run.max_failures, is_probing, stopped_by.clone()),
+                    refuses_origins: !is_fed && self.run.max_failures != MaxFailures::Never,
+                    has_refused_origins: AtomicBool::new(false),
+                    renewal: renewal.clone(),
+                    notes: notes.clone(),
                 };
+                let shared = Arc::new(shared);
                 let assigned = engine.assign(Work {
-                    shared: Arc::new(shared),
+                    shared: shared.clone(),
                     transports,
                     defaults,
                     in_flight,
                     host_by: self.run.limits.host_by,
                 })?;
+                if let Some(renewal) = renewal {
+                    let (options, key_salt) = (self.request.clone(), self.key_salt);
+                    credentials::start(Renewer { renewal, shared, options, key_salt, is_fed })?;
+                }
                 match self.rows {
                     RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),
                     RowsFrom::Source(source) => source_thread::start(SourceThread {
@@ -222,6 +251,8 @@ impl Launch {
                     engine: engine.clone(),
                     own_engine: self.own_engine,
                     bodies_unused,
+                    stopped_by: stopped_by.clone(),
+                    _ends_renewal: EndRenewal(ends_renewal),
                 })?;
                 (Some(assigned), state, Some(live))
             }

@@ -1,16 +1,18 @@
 //! Changes the options of a run in progress, for the caller that holds it or through the directory of its job.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::error::{JobError, cause};
 use headgate_core::live::Live;
 use headgate_core::message;
-use headgate_core::message::Message;
+use headgate_core::message::{Message, OptionName};
 use headgate_core::options::RunOptions;
 use headgate_core::target::host_key;
 use tokio::sync::watch;
 
+use crate::engine::credentials::Renewal;
 use crate::engine::{Capacity, Engine};
 use crate::job::control::{Control, ControlError, ControlFiles, ControlVersion, SettingsChange};
 
@@ -88,6 +90,8 @@ pub(super) struct LiveRun {
     files: Option<ControlFiles>,
     state: Mutex<LiveRunState>,
     notes: Arc<Mutex<Vec<Message>>>,
+    /// `None`: the run has no credentials that can be renewed.
+    renewal: Option<Arc<Renewal>>,
 }
 
 #[derive(Debug)]
@@ -109,16 +113,19 @@ impl LiveRun {
         stored: StoredSettings,
         reservation: (Engine, Capacity),
         notes: Arc<Mutex<Vec<Message>>>,
+        renewal: Option<Arc<Renewal>>,
     ) -> Result<Arc<Self>, JobError> {
         let StoredSettings { files, control, .. } = stored;
-        let (now, _) = watch::channel(Arc::new(with_control(&base, &control)?));
+        let live = with_control(&base, &control)?;
+        set_bearer(renewal.as_ref(), live.bearer.as_deref())?;
+        let (now, _) = watch::channel(Arc::new(live));
         if let Some(files) = files.as_ref().filter(|files| files.stamp().is_some()) {
             // A process that changed a setting just before may wait for this reply.
             let _ = files.reply(control.sequence, None);
         }
         // The settings may have changed since they were read: the first poll reads them again.
         let state = LiveRunState { control, stamp: None, next_poll: Instant::now(), reservation: Some(reservation) };
-        Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes }))
+        Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes, renewal }))
     }
 
     pub(super) fn receiver(&self) -> watch::Receiver<Arc<Live>> {
@@ -211,6 +218,9 @@ impl LiveRun {
 
     fn apply(&self, state: &mut LiveRunState, control: Control) -> Result<(), JobError> {
         let live = with_control(&self.base, &control)?;
+        if live.bearer != self.now.borrow().bearer {
+            set_bearer(self.renewal.as_ref(), live.bearer.as_deref())?;
+        }
         if let Some((engine, capacity)) = &mut state.reservation
             && live.concurrency != self.now.borrow().concurrency
         {
@@ -228,6 +238,19 @@ impl LiveRun {
     fn lock(&self) -> MutexGuard<'_, LiveRunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Has the token read from this file from now on, if one was set.
+fn set_bearer(renewal: Option<&Arc<Renewal>>, path: Option<&Path>) -> Result<(), JobError> {
+    match (renewal, path) {
+        (_, None) => {}
+        (Some(renewal), Some(path)) => renewal.set_bearer(path.to_owned()),
+        (None, Some(_)) => {
+            let why = " can't be set: the job was started without credentials, so nothing says which hosts get them";
+            return Err(JobError::usage(message!(OptionName::Bearer, "{why}")));
+        }
+    }
+    Ok(())
 }
 
 /// Returns the options `base` with the settings of `control`.

@@ -187,18 +187,21 @@ impl PreparedOutput {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
                 let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
-                StartedOutput::Finished(JobState { progress, responders, rows_before, resumable })
+                let had_stopped = false;
+                StartedOutput::Finished(JobState { progress, responders, rows_before, resumable, had_stopped })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
+                let had_stopped = job.last_commit().had_stopped();
                 let started = job.start(options, window.clone(), Box::new(Instant::now))?;
                 let RunningJob { sink, progress, responders } = started;
-                let state = JobState { progress, responders, rows_before, resumable };
+                let state = JobState { progress, responders, rows_before, resumable, had_stopped };
                 StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
+                let had_stopped = retry.had_stopped();
                 let RunningJob { sink, progress, responders } = retry.start(options, Box::new(Instant::now))?;
-                let state = JobState { progress, responders, rows_before: 0, resumable: true };
+                let state = JobState { progress, responders, rows_before: 0, resumable: true, had_stopped };
                 StartedOutput::Running { sink, state: Some(state) }
             }
         })

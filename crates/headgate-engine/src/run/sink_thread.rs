@@ -5,11 +5,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::error::JobError;
+use headgate_core::message::Message;
 use headgate_http::save::paths::Unused;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::{Ending, Sink};
 
 use super::live::LiveRun;
+use crate::engine::credentials::EndRenewal;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, runtime, spawn};
@@ -87,6 +89,10 @@ pub(super) struct SinkThread {
     pub(super) own_engine: bool,
     /// Waits until no thread writes bodies into the directory.
     pub(super) bodies_unused: Unused,
+    /// Why the run stopped by itself, if it did.
+    pub(super) stopped_by: Arc<OnceLock<Message>>,
+    /// Ends with the thread.
+    pub(super) _ends_renewal: EndRenewal,
 }
 
 pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
@@ -138,7 +144,13 @@ impl SinkThread {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
-        let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
+        let stopped_by = self.stopped_by.get().map(ToString::to_string);
+        let ending = Ending {
+            input_rows: self.input_rows.get().copied(),
+            stopped: &stopped,
+            stopped_by: stopped_by.as_deref(),
+        };
+        let finished = self.sink.finish(&ending);
         written.and_then(|flow| finished.map(|()| flow))
     }
 

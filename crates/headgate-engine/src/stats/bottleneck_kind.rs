@@ -36,6 +36,8 @@ pub enum BottleneckKind {
     CircuitBreaker,
     /// No host can be reached.
     Network,
+    /// Requests wait for new credentials.
+    Credentials,
     /// Rows wait for their next attempt.
     Retries,
     /// The user has paused the job.

@@ -107,6 +107,10 @@ impl ThrottledStretch {
                 grouped(self.waiting)
             )
             .into(),
+            ThrottledBy::Credentials => format!("bottleneck: credentials. {rows} for new ones").into(),
+            ThrottledBy::Probe => {
+                "bottleneck: probe. The job had stopped itself, and waits for the first rows to show whether the cause is gone".into()
+            }
             ThrottledBy::Paused => format!("bottleneck: pause of the job. No request was started {percent} of the time").into(),
         }
     }
@@ -132,6 +136,8 @@ fn kind(by: ThrottledBy) -> BottleneckKind {
         ThrottledBy::Network => BottleneckKind::Network,
         ThrottledBy::Backoff | ThrottledBy::RetryBudget => BottleneckKind::Retries,
         ThrottledBy::HeadOfLine => BottleneckKind::Input,
+        ThrottledBy::Credentials => BottleneckKind::Credentials,
+        ThrottledBy::Probe => BottleneckKind::CircuitBreaker,
         ThrottledBy::Paused => BottleneckKind::Paused,
     }
 }

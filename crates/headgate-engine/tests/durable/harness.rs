@@ -19,7 +19,6 @@ use headgate_core::options::{Format, JobOptions, Output, SaveFormat, SinkOptions
 use headgate_core::response::{Body, Response};
 use headgate_core::row::{Outcome, Row};
 use headgate_core::saved::Saved;
-use headgate_core::schedule::retry::AttemptEnd;
 use headgate_engine::testing::{DoneRows, MonotonicClock, OpenJob, RunningJob, Window};
 use headgate_http::save::paths::SavePaths;
 use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
@@ -196,7 +195,9 @@ impl Bench {
             if self.saves {
                 self.save(&mut outcome);
             }
-            let failed = AttemptEnd::of(outcome.as_ref()).is_failure(&self.options.request.fail_on);
+            let fail_on = &self.options.request.fail_on;
+            let has_status = outcome.response.as_ref().is_some_and(|response| fail_on.contains(response.status, || false));
+            let failed = outcome.failure.is_some() || has_status;
             builder.push(outcome.as_ref(), failed);
         }
         builder.finish_batch().unwrap()
@@ -226,7 +227,7 @@ impl Bench {
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
             // The engine finishes the sink even after an error.
-            let finished = sink.finish(&Ending { input_rows, stopped: &|| false });
+            let finished = sink.finish(&Ending { input_rows, stopped: &|| false, stopped_by: None });
             committed = progress.commit().done_rows().unwrap();
             written.and(finished)
         });

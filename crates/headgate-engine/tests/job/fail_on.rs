@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use headgate_core::status_set::StatusSet;
+use headgate_core::fail_on::FailOn;
 
 use crate::harness::{ResultRow, Rig, server, url};
 
@@ -18,7 +18,7 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
     let (rows, summary) = rig.run();
     assert_eq!(STATUSES.to_vec(), rows.iter().filter_map(|row| row.status).collect::<Vec<_>>());
     // The helper that reads the results checks that each row is in a file of its kind.
-    let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(&rig.options.request.fail_on)).collect();
+    let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(rig.options.request.fail_on.statuses())).collect();
     assert_eq!(failed.len() as u64, summary.failed);
     assert_eq!((rows.len() - failed.len()) as u64, summary.succeeded);
     let counted = |status| summary.errors.get(&format!("status:{status}")) == Some(&1);
@@ -50,7 +50,7 @@ fn a_row_that_fails_by_its_status_keeps_its_whole_response() {
 fn an_incomplete_response_has_its_own_error_kind_whatever_its_status() {
     let server = server();
     let mut rig = Rig::new(url(server.address(), "/fault/reset-mid-body"));
-    rig.options.request.fail_on = "2xx".parse::<StatusSet>().expect("statuses");
+    rig.options.request.fail_on = "2xx".parse::<FailOn>().expect("statuses");
     let (rows, summary) = rig.run();
     assert_eq!((Some(200), Some("connection_closed")), (rows[0].status, rows[0].kind()));
     assert_eq!(vec!["connection_closed"], summary.errors.keys().collect::<Vec<_>>());

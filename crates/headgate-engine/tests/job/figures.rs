@@ -30,7 +30,7 @@ fn the_summary_counts_what_is_in_the_result() {
     assert_eq!((201, 201), (rows.len() as u64, summary.rows));
     let (mut statuses, mut errors) = (BTreeMap::<u16, u64>::new(), BTreeMap::<String, u64>::new());
     for row in &rows {
-        if row.is_failed(&rig.options.request.fail_on) {
+        if row.is_failed(rig.options.request.fail_on.statuses()) {
             *errors.entry(reason(row)).or_default() += 1;
         } else {
             *statuses.entry(row.status.expect("succeeded")).or_default() += 1;

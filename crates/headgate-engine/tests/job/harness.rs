@@ -211,7 +211,7 @@ impl Rig {
 
     /// Returns the rows written so far, in the order of the input.
     pub fn results(&self) -> Vec<ResultRow> {
-        read_results(&self.path("out"), &self.options.request.fail_on)
+        read_results(&self.path("out"), self.options.request.fail_on.statuses())
     }
 
     /// Runs the job to its end.

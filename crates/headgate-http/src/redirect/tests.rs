@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::defaults::Defaults;
+use crate::live_defaults::LiveDefaults;
 use crate::request::Preparer;
 use crate::site::SiteMaker;
 
@@ -183,7 +184,7 @@ fn cookies_of_one_hop_are_sent_to_the_next_if_cookies_are_enabled() {
         *follow(&at("http://a/x"), "GET", 302, headers).expect("good").expect("it is followed"),
     );
     let mut wire = Vec::new();
-    let mut preparer = Preparer::new(Defaults::new(&RequestOptions::default()).expect("good"), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good")), SiteMaker::for_tests());
     preparer.write(&row, &mut wire).expect("good");
     assert!(String::from_utf8_lossy(&wire).contains("\r\ncookie: a=1; b=2\r\n"));
 }
@@ -232,7 +233,7 @@ proptest! {
     ) {
         let (options, mut row) = secretive("http://a.example/");
         let home = target::parse("http://a.example/").expect("a URL").origin;
-        let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
+        let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good")), SiteMaker::for_tests());
         let mut has_left = false;
         for (step, (scheme, host, port, status)) in hops.into_iter().enumerate() {
             let method = if is_post { "POST" } else { "GET" };
@@ -315,7 +316,7 @@ fn a_redirected_body_keeps_its_content_headers() {
     options.headers.push(("Content-Type".into(), "text/x".into()));
     options.headers.push(("Content-Digest".into(), "sha-256=:x:".into()));
     options.body = Some(b"body".to_vec());
-    let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good")), SiteMaker::for_tests());
     for (has_body, status) in [(true, 307), (false, 303)] {
         let row = with_chain(row.clone(), to(&row, "POST", status, "https://a.example/"));
         let mut wire = Vec::new();

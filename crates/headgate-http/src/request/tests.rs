@@ -7,7 +7,7 @@ use headgate_core::row::{BodyPiece, RowBody, RowExtra};
 use super::*;
 
 fn prepare(options: &RequestOptions, row: &Row) -> Result<PreparedRequest, Failure> {
-    Preparer::new(Defaults::new(options).expect("good options"), SiteMaker::for_tests()).prepare(row)
+    Preparer::new(LiveDefaults::new(Defaults::new(options).expect("good options")), SiteMaker::for_tests()).prepare(row)
 }
 
 fn row_with(extra: RowExtra) -> Row {
@@ -93,7 +93,7 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     ] {
         let options =
             RequestOptions { method: Some(method.into()), body: Some(body.into()), ..RequestOptions::default() };
-        let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
+        let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
         for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
             let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
             let request = preparer.prepare(&row).expect("valid");
@@ -108,7 +108,7 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
     let long = RowExtra { body: Some(body.clone().into()), ..RowExtra::default() };
     let mut preparer =
-        Preparer::new(Defaults::new(&RequestOptions::default()).expect("good options"), SiteMaker::for_tests());
+        Preparer::new(LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good options")), SiteMaker::for_tests());
     let mut wire = Vec::new();
     assert_eq!(BodyRest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
     assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
@@ -127,7 +127,7 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
         lines.map(str::to_owned).collect()
     };
     let defaults = || Defaults::new(&RequestOptions::default()).expect("good options");
-    let mut preparer = Preparer::new(defaults().with_keys(salt), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(LiveDefaults::new(defaults().with_keys(salt)), SiteMaker::for_tests());
     let own = RowExtra { headers: vec![("Idempotency-KEY".into(), (*b"mine").into())], ..RowExtra::default() };
     let mut wire = Vec::new();
     let mut keys = |row: &Row| {
@@ -147,7 +147,7 @@ fn each_row_without_a_key_of_its_own_gets_one_that_stays_the_same() {
     assert_eq!(first, keys(&row_with(RowExtra { method: Some("POST".into()), ..RowExtra::default() })));
     assert_eq!(vec!["mine".to_owned()], keys(&row_with(own.clone())));
 
-    let mut without = Preparer::new(defaults(), SiteMaker::for_tests());
+    let mut without = Preparer::new(LiveDefaults::new(defaults()), SiteMaker::for_tests());
     without.write(&Row::new(0, "http://a/"), &mut wire).expect("valid");
     assert!(keys_in(&wire).is_empty() && !without.has_idempotency_key(&Row::new(0, "http://a/")));
     assert!(without.has_idempotency_key(&row_with(own)));
@@ -189,7 +189,7 @@ fn compressed_bodies_are_sent_with_their_content_encoding() {
     }
     // The same holds for the body of the run, also when the request is written in parts.
     let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
-    let mut preparer = Preparer::new(Defaults::new(&options).expect("good"), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good")), SiteMaker::for_tests());
     for _ in 0..2 {
         let mut wire = Vec::new();
         preparer.write(&Row::new(0, "http://a/"), &mut wire).expect("valid");
@@ -215,7 +215,7 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let row = row_with(RowExtra { body, body_type: Some("image/png".into()), ..RowExtra::default() });
     let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
     let mut wire = Vec::new();
-    let (_, rest) = Preparer::new(defaults, SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
+    let (_, rest) = Preparer::new(LiveDefaults::new(defaults), SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
     assert_eq!(BodyRest::Files(pieces), rest);
     end_head(1001, &mut wire);
     let head = String::from_utf8(wire).expect("ASCII");

@@ -48,4 +48,6 @@ pub struct Ending<'a> {
     pub input_rows: Option<u64>,
     /// Returns whether the job is stopping, so that work that can wait is left for the next run.
     pub stopped: &'a dyn Fn() -> bool,
+    /// Why the run stopped by itself, if it did.
+    pub stopped_by: Option<&'a str>,
 }

@@ -9,7 +9,7 @@ use crate::schedule::adaptive::EndedAttempt;
 use crate::schedule::breaker::Breaker;
 use crate::schedule::host_queue::Concurrency;
 use crate::schedule::network::{Checked, NetworkAction, NetworkChange};
-use crate::schedule::retry::{FinishedAttempt, RetryDecision};
+use crate::schedule::retry::{FinishedAttempt, NewCredentials, RetryDecision};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
 const JUST_RESPONDED: Duration = Duration::from_secs(30);
@@ -38,7 +38,8 @@ impl Scheduler {
         let retry = self.judge(index, name, &awake, now);
         if let RetryDecision::At(due) = retry {
             let (row, index, name) = take_row();
-            self.enqueue_retry(row, attempt.first, (index, name.as_deref()), due, now);
+            let first = (attempt.first, attempt.new_credentials.is_some());
+            self.enqueue_retry(row, first, (index, name.as_deref()), due, now);
         }
         retry
     }
@@ -51,6 +52,9 @@ impl Scheduler {
         attempt: &FinishedAttempt,
         now: Instant,
     ) -> RetryDecision {
+        if attempt.new_credentials == Some(NewCredentials::Awaited) {
+            self.await_credentials(true, now);
+        }
         let retry = match attempt.retry(&self.rules.retrying, now, &mut self.rng) {
             // Nothing starts any more: the result is final, unless a later run retries it.
             RetryDecision::At(_) if self.is_stopped() && !self.leaves_undone => RetryDecision::No,
@@ -87,8 +91,7 @@ impl Scheduler {
         self.note_evidence(known, evidence, attempt, now);
         let retry = if self.is_paused_beyond_total_timeout(known, retry, attempt) { RetryDecision::No } else { retry };
         if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
-            let host = self.hosts.at(known);
-            host.in_flight = host.in_flight.saturating_sub(1);
+            self.hosts.at(known).end_attempt(Some(attempt.started));
         }
         self.settle(known, now);
         retry
@@ -109,8 +112,7 @@ impl Scheduler {
 
     /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
     pub fn release(&mut self, index: HostIndex, now: Instant) {
-        let host = self.hosts.at(index);
-        host.in_flight = host.in_flight.saturating_sub(1);
+        self.hosts.at(index).end_attempt(None);
         self.settle(index, now);
     }
 
@@ -123,7 +125,9 @@ impl Scheduler {
         let is_about_host = attempt.before.is_none() || !host.responded_since(JUST_RESPONDED, now);
         let down_after = host.down_after(self.network.view(rules));
         if let Some(time) = attempt.requested_pause.filter(|_| is_pause(attempt)) {
-            host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now))).pause(time, rules, now, &mut self.rng);
+            let in_flight = host.in_flight;
+            let breaker = host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+            breaker.pause(time, in_flight, rules, now, &mut self.rng);
             let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
                 host.name.clone()
             } else {
@@ -131,6 +135,7 @@ impl Scheduler {
             };
             *self.pauses.entry(count).or_default() += 1;
         }
+        let in_flight = host.in_flight;
         // With one attempt for each row, there is nothing to probe with.
         let may_open = rules.retries > 0;
         match evidence {
@@ -140,14 +145,14 @@ impl Scheduler {
                 let is_open = breaker.as_ref().is_some_and(|breaker| breaker.is_open());
                 if is_about_host || is_open {
                     let breaker = breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
-                    breaker.silent(attempt.started, down_after, now, &mut self.rng);
+                    breaker.silent((attempt.started, in_flight), down_after, now, &mut self.rng);
                 }
             }
             HostEvidence::Overloaded => {
                 host.responded_at = Some(now);
                 if may_open {
                     let breaker = host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
-                    breaker.overloaded(now, &mut self.rng);
+                    breaker.overloaded(in_flight, now, &mut self.rng);
                 }
             }
             HostEvidence::Responded => {

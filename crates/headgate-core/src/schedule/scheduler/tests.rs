@@ -36,6 +36,7 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
         is_idempotent: true,
         was_acted_on: false,
         requested_pause: None,
+        new_credentials: None,
         responded_at: None,
     }
 }

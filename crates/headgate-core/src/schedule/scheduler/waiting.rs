@@ -164,11 +164,12 @@ impl Scheduler {
         self.hosts.has_space()
     }
 
-    /// Lets a row wait for its next attempt until `due`; `first`: when its first attempt began.
+    /// Lets a row wait for its next attempt until `due`; `first`: when its first attempt began; `is_refused`: it is retried with
+    /// new credentials.
     pub(super) fn enqueue_retry(
         &mut self,
         mut row: Row,
-        first: Instant,
+        (first, is_refused): (Instant, bool),
         (index, name): (Option<HostIndex>, Option<&str>),
         due: Instant,
         now: Instant,
@@ -178,7 +179,8 @@ impl Scheduler {
         }
         let before = row.before();
         let first = before.map_or(first, |before| before.first);
-        row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
+        let was_refused = is_refused || before.is_some_and(|before| before.was_refused);
+        row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first, was_refused });
         let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
             self.hostless.push_back(row);
             return;
@@ -216,7 +218,9 @@ impl Scheduler {
         let Some(index) = paused else { return false };
         let (row, is_stopped) = (take_row(), self.is_stopped());
         let host = self.hosts.at(index);
-        host.in_flight -= u32::from(started_for.is_some()).min(host.in_flight);
+        if started_for.is_some() {
+            host.end_attempt(None);
+        }
         if !is_stopped {
             let last = self.next_turn;
             self.next_turn += 1;
@@ -247,6 +251,90 @@ impl Scheduler {
             self.look_ahead.leaves(&row);
             self.fail_down(index, row, now);
         }
+    }
+
+    /// Notes that requests to this host have credentials that are renewed.
+    pub fn note_credentials(&mut self, name: &str, now: Instant) {
+        if self.rules.limits.host_by == HostBy::Address {
+            // See `Scheduler::next`.
+            return;
+        }
+        let index = self.host(name, now);
+        let host = self.hosts.at(index);
+        if !host.has_credentials {
+            host.has_credentials = true;
+            host.awaits_credentials = self.awaits_credentials;
+            self.settle(index, now);
+        }
+    }
+
+    /// Starts nothing at hosts that get credentials while `awaits`. With limits per address, a host is known only after its
+    /// name was looked up: then nothing starts at all.
+    pub fn await_credentials(&mut self, awaits: bool, now: Instant) {
+        if self.awaits_credentials == awaits {
+            return;
+        }
+        self.awaits_credentials = awaits;
+        for index in self.hosts.indices() {
+            if let Some(host) = self.hosts.get(index)
+                && host.has_credentials
+            {
+                host.awaits_credentials = awaits;
+                self.settle(index, now);
+            }
+        }
+    }
+
+    /// Returns whether hosts that get credentials wait for new ones.
+    pub fn awaits_credentials(&self) -> bool {
+        self.awaits_credentials
+    }
+
+    /// Ends a probe, as one of its rows has succeeded.
+    pub fn end_probe(&mut self) {
+        self.probe = None;
+    }
+
+    /// Fails waiting rows for which `fails` is true.
+    pub fn fail_where(&mut self, mut fails: impl FnMut(&Row) -> bool, failure: &Failure, now: Instant) {
+        if self.is_stopped() {
+            return;
+        }
+        for index in self.hosts.indices() {
+            let removed = self.hosts.get(index).map(|host| host.remove_where(&mut fails)).unwrap_or_default();
+            if removed.is_empty() {
+                continue;
+            }
+            for row in removed {
+                self.look_ahead.leaves(&row);
+                self.failing.push_back((row, failure.clone()));
+            }
+            self.settle(index, now);
+        }
+    }
+
+    /// Fails the rows that wait for new credentials.
+    pub fn fail_awaiting(&mut self, failure: &Failure, now: Instant) {
+        for index in self.hosts.indices() {
+            let Some(host) = self.hosts.get(index).filter(|host| host.awaits_credentials) else { continue };
+            for row in host.drain() {
+                self.look_ahead.leaves(&row);
+                self.failing.push_back((row, failure.clone()));
+            }
+            self.settle(index, now);
+        }
+    }
+
+    /// Fails a row that was drawn, and does not start.
+    pub fn fail(&mut self, row: Row, failure: Failure) {
+        if !self.is_stopped() {
+            self.failing.push_back((row, failure));
+        }
+    }
+
+    /// Returns whether `holds` is true for all rows that wait for their hosts.
+    pub fn all_waiting(&self, mut holds: impl FnMut(&Row) -> bool) -> bool {
+        self.hosts.iter().all(|host| host.rows().all(&mut holds))
     }
 
     /// Fails rows as cancelled: those that were found elsewhere and not sent, and those that wait here. Returns whether there

@@ -107,9 +107,11 @@ impl Attempt<'_> {
         if open.is_some() {
             self.apply_head(headers);
         }
+        let new_credentials = sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
         // A body that is handed out continues, unless the row is retried.
         let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
-        if self.requeue_for_retry(end, Some(headers), body_continues, Instant::now()) == RowNow::Requeued {
+        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, Instant::now());
+        if retry == RowNow::Requeued {
             if let Some(open) = open {
                 open.end(state);
             }
@@ -141,7 +143,7 @@ impl Attempt<'_> {
             let last = &self.share.shared.last_unreached;
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
         }
-        if self.requeue_for_retry(end, None, false, Instant::now()) == RowNow::Requeued {
+        if self.requeue_for_retry(end, None, false, None, Instant::now()) == RowNow::Requeued {
             return Batch::HasRoom;
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);

@@ -6,11 +6,14 @@
 //! memory for an exchange.
 
 mod conclude;
+mod credentials;
 mod robots;
 mod schedule;
 mod select;
 mod stream_body;
 mod whole_response;
+
+pub(super) use self::credentials::refused;
 
 use std::future::poll_fn;
 use std::mem;
@@ -171,7 +174,7 @@ impl<'a> Attempt<'a> {
                 Sent::Whole => {
                     // Connecting takes its time, in which the timer may have fired.
                     let mut just_sent = !sending.on_new_connection;
-                    match poll_fn(|cx| self.poll_response(mem::take(&mut just_sent), state, cx)).await {
+                    match poll_fn(|cx| self.poll_response(&sending, mem::take(&mut just_sent), state, cx)).await {
                         Ok(batch) => return Ok(batch),
                         Err(pending) => Box::pin(self.finish(pending, &mut sending, state)).await?,
                     }
@@ -203,6 +206,9 @@ impl<'a> Attempt<'a> {
             .lanes
             .begin(self.lane, self.started, |row| self.share.preparer.borrow_mut().write(row, &mut wire))?;
         let site = &*sending.site.insert(site);
+        if site.credentials.as_ref().is_some_and(|credentials| credentials.is_refused()) {
+            return Err(credentials::refused());
+        }
         let body = match rest {
             BodyRest::Bytes(body) => body,
             BodyRest::Files(pieces) => {

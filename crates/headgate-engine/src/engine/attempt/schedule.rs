@@ -7,7 +7,7 @@ use headgate_core::headers::HeadersRef;
 use headgate_core::message::OptionName;
 use headgate_core::redirect_chain::{Earlier, RedirectChain};
 use headgate_core::schedule::requested_pause::requested_pause;
-use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
+use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, NewCredentials, RetryDecision};
 use headgate_http::client::LaneState;
 use tokio::time::sleep_until;
 
@@ -103,12 +103,13 @@ impl Attempt<'_> {
     }
 
     /// Reports to the scheduler how the attempt ended, and requeues the row if another attempt follows. `body_continues`: only the
-    /// head of the response has come, and its body is handed out.
+    /// head of the response has come, and its body is handed out. `new_credentials`: the row is retried with these.
     pub(super) fn requeue_for_retry(
         &self,
         end: AttemptEnd,
         headers: Option<HeadersRef<'_>>,
         body_continues: bool,
+        new_credentials: Option<NewCredentials>,
         now: Instant,
     ) -> RowNow {
         let Self { share, lane, started } = *self;
@@ -118,7 +119,8 @@ impl Attempt<'_> {
             .and_then(|(headers, status)| requested_pause(status, headers, (share.unix_us(now) / 1000) as u64));
         let scheduler = &share.shared.scheduler;
         let evidence = end.evidence();
-        let says_nothing = pause.is_none_or(|pause| pause.is_zero())
+        let says_nothing = new_credentials.is_none()
+            && pause.is_none_or(|pause| pause.is_zero())
             && !evidence.is_failure()
             && !end.is_retryable(scheduler.retry_on());
         if host.is_none() && says_nothing && !scheduler.is_needed() {
@@ -134,6 +136,7 @@ impl Attempt<'_> {
             is_idempotent: share.is_idempotent(row),
             was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
             requested_pause: pause,
+            new_credentials,
             responded_at: is_silent.then(|| share.preparer.borrow_mut().responded_at(row)).flatten(),
         });
         let take_row = || {

@@ -119,7 +119,7 @@ impl Attempt<'_> {
 
     /// Applies what was selected from a response with this status.
     pub(super) fn apply(&self, selection: &dyn SelectValues, status: u16, selected: &mut SelectedValues, now: Instant) {
-        if self.share.is_failure(status) || !(200..300).contains(&status) {
+        if !(200..300).contains(&status) || self.row(|row| self.share.is_failure(status, row)) {
             // An error page, such as that of a 404, need not have the values.
             selected.failure = None;
         }

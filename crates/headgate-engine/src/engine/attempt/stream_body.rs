@@ -61,7 +61,8 @@ impl Attempt<'_> {
         let (status, version, ttfb_us) = (response.status, response.version, response.ttfb_us);
         let outcome = share.outcome(row, Some(span));
         let outcome = Outcome { remote_addr: Some(remote_addr), response: Some(response), ..outcome };
-        drop(outcome.reply(share.is_failure(status)));
+        let failed = share.is_failure(status, &outcome.row);
+        drop(outcome.reply(failed));
 
         let streamed = self.stream_pieces(&stream, open, state).await;
         self.count_own_waits(state);

@@ -7,19 +7,23 @@ use headgate_core::response::ResponseRef;
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
+use headgate_http::origin_credentials::refuses_credentials;
+use headgate_http::site::Site;
 use headgate_table::columns::select::NO_BODY;
 
-use super::{Attempt, RowNow};
+use super::{Attempt, RowNow, Sending};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 
 impl Attempt<'_> {
-    /// Waits for the response, and records it if it comes whole in one read. `just_sent`: the request was sent in this poll.
+    /// Waits for the response, and records it if it comes whole in one read. `just_sent`: the request was sent in
+    /// this poll.
     ///
     /// # Errors
     /// It takes more than that.
     pub(super) fn poll_response(
         &self,
+        sending: &Sending,
         just_sent: bool,
         state: &mut LaneState,
         cx: &mut Context<'_>,
@@ -29,19 +33,20 @@ impl Attempt<'_> {
             read_reservation: &self.share.read_reservation,
             sent_now: just_sent.then_some(self.started),
         };
-        let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, state);
+        let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, sending.site.as_deref()?, state);
         self.share.client.poll_response(&awaited, || self.is_head(), || self.expected(), state, take, cx)
     }
 
     /// Records a whole response, or requeues the row for a retry. `None`: the response needs more than a look at it, or waits for
     /// memory or for the sink.
-    fn record_whole(&self, read: &Read<'_>, state: &LaneState) -> Option<Batch> {
+    fn record_whole(&self, read: &Read<'_>, site: &Site, state: &LaneState) -> Option<Batch> {
         let &Read { response, bytes, at } = read;
         let (share, head) = (self.share, &response.head);
         let selection = self.selection();
         let is_plain = selection.as_ref().is_none_or(|selection| selection.is_quick(bytes))
             // Where a batch waits for the sink, an outcome waits in its lane for the next one.
             && share.gathered.has_room(|| bytes + self.row(Row::bytes))
+            && !refuses_credentials(head.status)
             && !self.may_redirect(head.status)
             && !self.is_streamed();
         if !is_plain {
@@ -62,7 +67,8 @@ impl Attempt<'_> {
         if let Some(route) = state.route() {
             share.note_response(route, at);
         }
-        if self.requeue_for_retry(end, Some(headers), false, at) == RowNow::Requeued {
+        self.note_acceptance(site, head.status);
+        if self.requeue_for_retry(end, Some(headers), false, None, at) == RowNow::Requeued {
             return Some(Batch::HasRoom);
         }
         let row = share.lanes.take(self.lane);

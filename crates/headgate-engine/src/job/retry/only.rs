@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use headgate_core::error::ErrorKind;
+use headgate_core::fail_on::FailOn;
 use headgate_core::failed_by::status_of;
 use headgate_core::status_set::StatusSet;
 
@@ -22,8 +23,10 @@ impl Only {
     }
 
     /// Returns whether rows that succeeded may match one of `only`, if rows with a status in `fail_on` fail.
-    pub(super) fn may_match_succeeded(only: &[Self], fail_on: &StatusSet) -> bool {
-        only.iter().any(|only| matches!(only, Self::Statuses(statuses) if statuses.exceeds(fail_on)))
+    /// `sends_credentials`: the job does.
+    pub(super) fn may_match_succeeded(only: &[Self], fail_on: &FailOn, sends_credentials: bool) -> bool {
+        let may_succeed = |statuses| fail_on.lacks_some_of(statuses, sends_credentials);
+        only.iter().any(|only| matches!(only, Self::Statuses(statuses) if may_succeed(statuses)))
     }
 
     fn matches(&self, outcome: &str) -> bool {
@@ -31,6 +34,10 @@ impl Only {
             // A user who retries timeouts means these, too.
             Self::Error(ErrorKind::Timeout) => outcome == "timeout" || outcome.ends_with("_timeout"),
             Self::Error(error) => error.name() == outcome,
+            // Rows that were not sent after these statuses.
+            Self::Statuses(statuses) if outcome == ErrorKind::Credentials.name() => {
+                [401, 403, 407].iter().any(|status| statuses.contains(*status))
+            }
             Self::Statuses(statuses) => status_of(outcome)
                 .and_then(|status| status.parse().ok())
                 .is_some_and(|status| statuses.contains(status)),
@@ -87,11 +94,13 @@ mod tests {
 
     #[test]
     fn only_statuses_that_do_not_fail_may_match_succeeded_rows() {
-        let fail_on: StatusSet = "429,5xx".parse().expect("statuses");
+        let fail_on: FailOn = "unauthorized,429,5xx".parse().expect("statuses");
         for (expected, text) in [(false, "timeout"), (false, "503"), (false, "5xx"), (true, "404"), (true, "4xx")] {
-            assert_eq!(expected, Only::may_match_succeeded(&[only(text)], &fail_on), "{text}");
+            assert_eq!(expected, Only::may_match_succeeded(&[only(text)], &fail_on, false), "{text}");
         }
-        assert!(!Only::may_match_succeeded(&[], &fail_on));
+        assert!(!Only::may_match_succeeded(&[], &fail_on, false));
+        assert!(!Only::may_match_succeeded(&[only("401")], &fail_on, true));
+        assert!(only("401").matches("credentials") && !only("404").matches("credentials"));
     }
 
     #[test]

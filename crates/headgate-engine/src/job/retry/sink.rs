@@ -92,7 +92,7 @@ impl RetrySink {
             return Ok(());
         }
         self.replace()?;
-        self.writer.finish(&self.done_rows, input_rows, ending.stopped)
+        self.writer.finish(&self.done_rows, input_rows, ending)
     }
 }
 

@@ -7,6 +7,7 @@ use headgate_core::error::{JobError, cause};
 use headgate_core::message;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::read::recovery_advice;
+use headgate_table::sink::Ending;
 
 use super::{CommitChange, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
@@ -22,19 +23,26 @@ impl JobWriter {
         &mut self,
         done_rows: &DoneRows,
         input_rows: Option<u64>,
-        stopped: &dyn Fn() -> bool,
+        ending: &Ending<'_>,
     ) -> Result<(), JobError> {
         let is_complete = input_rows == Some(done_rows.watermark());
         if is_complete && self.is_empty() {
             // A job without rows has one part without rows, so that `OUT/*.parquet` always matches a file.
             self.open(PartKind::Succeeded)?;
         }
-        let last = |finished| CommitChange { input_rows, run_ended: true, finished, removes: Vec::new() };
+        let stopped_by = ending.stopped_by.map(str::to_owned);
+        let last = |finished| CommitChange {
+            input_rows,
+            run_ended: true,
+            stopped_by: stopped_by.clone(),
+            finished,
+            removes: Vec::new(),
+        };
         self.commit(done_rows, &last(false))?;
         if !is_complete {
             return Ok(());
         }
-        let merged = self.merge(done_rows, stopped);
+        let merged = self.merge(done_rows, ending.stopped);
         self.progress.begin_merge(0);
         // Only after all parts are in their places: a reader that finds the job finished finds all rows.
         if merged? { self.commit(done_rows, &last(true)) } else { Ok(()) }

@@ -1,0 +1,165 @@
+//! The credentials of a run that are renewed while it goes on: tokens of a command or a provider, and secrets in files.
+//!
+//! A thread of its own fetches them: when the run begins, when a token is too old, when a file has changed, and when a response
+//! has refused them. Meanwhile nothing starts at hosts that get them, and rows that were refused wait there. So there is one
+//! fetch at a time, however many rows are refused.
+
+mod command;
+mod renewer;
+mod secret_file;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use headgate_core::options::RequestOptions;
+use headgate_core::schedule::retry::NewCredentials;
+use headgate_http::live_defaults::LiveDefaults;
+
+pub(crate) use self::renewer::{Renewer, start};
+
+/// Refused responses in a row, without a success between them, that show that the credentials themselves are refused.
+const MANY: u32 = 10;
+/// The shortest time between two renewals that refused rows cause.
+const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// That time after renewals that did not help.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The credentials of a run, as its workers see them.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    pub(crate) defaults: Arc<LiveDefaults>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Hosts that get credentials wait for new ones.
+    is_awaited: bool,
+    /// The earliest time of the next renewal.
+    not_before: Option<Instant>,
+    renewed_at: Option<Instant>,
+    /// The time after a renewal in which a few refused rows cause no other.
+    interval: Duration,
+    /// A file with a token that was set while the run goes on.
+    bearer: Option<PathBuf>,
+    /// A row waits for credentials of which the last fetch failed.
+    is_nudged: bool,
+    has_ended: bool,
+}
+
+/// Ends the renewal of credentials when the run ends.
+pub(crate) struct EndRenewal(pub(crate) Option<Arc<Renewal>>);
+
+impl Drop for EndRenewal {
+    fn drop(&mut self) {
+        if let Some(renewal) = &self.0 {
+            renewal.change(|state| state.has_ended = true);
+        }
+    }
+}
+
+impl Renewal {
+    /// Returns the renewal of credentials of a run with these options. If they are tokens, the first one is awaited.
+    pub(crate) fn new(defaults: Arc<LiveDefaults>, options: &RequestOptions) -> Arc<Self> {
+        let state = State {
+            is_awaited: options.token.source.is_some(),
+            not_before: None,
+            renewed_at: None,
+            interval: SHORTEST_INTERVAL,
+            bearer: None,
+            is_nudged: false,
+            has_ended: false,
+        };
+        Arc::new(Self { defaults, state: Mutex::new(state), changed: Condvar::new() })
+    }
+
+    /// Returns whether hosts that get credentials wait for new ones.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.state().is_awaited
+    }
+
+    /// Requests a renewal, as a response has refused the credentials of this version, and `in_a_row` responses did since the last
+    /// success. Returns when the row is sent with new ones.
+    pub(super) fn refused(&self, version: u64, in_a_row: u32) -> NewCredentials {
+        let mut state = self.state();
+        if version < self.defaults.version() {
+            return NewCredentials::Renewed;
+        }
+        if !state.is_awaited {
+            let (now, is_certain) = (Instant::now(), in_a_row >= MANY);
+            let interval = if is_certain { SHORTEST_INTERVAL } else { state.interval };
+            let not_before = state.renewed_at.map(|at| at + interval).filter(|at| *at > now);
+            if not_before.is_some() && !is_certain {
+                return NewCredentials::Later;
+            }
+            (state.is_awaited, state.not_before) = (true, not_before);
+            self.changed.notify_all();
+        }
+        NewCredentials::Awaited
+    }
+
+    /// Records whether a row that was refused before has been accepted with new credentials.
+    pub(super) fn note_retry(&self, is_accepted: bool) {
+        let mut state = self.state();
+        state.interval = if is_accepted { SHORTEST_INTERVAL } else { (state.interval * 2).min(LONGEST_INTERVAL) };
+    }
+
+    /// Notes that a row waits for credentials.
+    pub(super) fn nudge(&self) {
+        let mut state = self.state();
+        if !state.is_nudged {
+            state.is_nudged = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Reads the token from this file from now on.
+    pub(crate) fn set_bearer(&self, path: PathBuf) {
+        self.change(|state| state.bearer = Some(path));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changed.notify_all();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_http::defaults::Defaults;
+
+    use super::*;
+
+    fn renewal() -> Arc<Renewal> {
+        let options = RequestOptions::default();
+        Renewal::new(LiveDefaults::new(Defaults::new(&options).expect("valid")), &options)
+    }
+
+    #[test]
+    fn rows_that_are_refused_together_cause_one_renewal() {
+        let renewal = renewal();
+        assert_eq!(NewCredentials::Awaited, renewal.refused(0, 1));
+        assert_eq!(NewCredentials::Awaited, renewal.refused(0, 2));
+        renewal.defaults.renew(Defaults::new(&RequestOptions::default()).expect("valid"));
+        assert_eq!(NewCredentials::Renewed, renewal.refused(0, 3));
+    }
+
+    #[test]
+    fn a_single_refusal_just_after_a_renewal_causes_no_other_and_many_do() {
+        let renewal = renewal();
+        renewal.change(|state| state.renewed_at = Some(Instant::now()));
+        assert_eq!(NewCredentials::Later, renewal.refused(0, 1));
+        renewal.note_retry(false);
+        assert_eq!(2 * SHORTEST_INTERVAL, renewal.state().interval);
+        assert_eq!(NewCredentials::Awaited, renewal.refused(0, MANY));
+        assert!(renewal.state().not_before.is_some(), "not more often than once a second");
+        renewal.note_retry(true);
+        assert_eq!(SHORTEST_INTERVAL, renewal.state().interval);
+    }
+}
