@@ -51,6 +51,7 @@ def token_server() -> Iterator[TokenServer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 65_536  # so that a response is one packet
 
         def do_GET(self) -> None:  # the name that http.server looks for
             self.rfile.read(int(self.headers.get("Content-Length", "0")))

@@ -105,7 +105,12 @@ impl Defaults {
 
     /// Returns whether a header is a credential by its name.
     pub(super) fn is_credential(&self, name: &HeaderName) -> bool {
-        is_credential(name.as_str(), &self.secret_headers)
+        self.is_credential_name(name.as_str())
+    }
+
+    /// Returns whether a header is a credential by its name, in any case.
+    pub(super) fn is_credential_name(&self, name: &str) -> bool {
+        is_credential(name, &self.secret_headers)
     }
 
     /// Returns defaults with an idempotency key for each row that has none of its own.

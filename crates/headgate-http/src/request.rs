@@ -14,6 +14,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
 use headgate_core::row::Row;
+use headgate_core::url_user::without_user;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
@@ -157,17 +158,24 @@ impl Preparer {
         }
     }
 
-    /// Returns the state of the credentials that the request of this row gets; `None`: it gets none, or is invalid.
+    /// Returns the state of the run's credentials at the origin of this row; `None`: its request gets none of them, or is
+    /// invalid.
     pub fn credentials_of(&mut self, row: &Row) -> Option<Arc<OriginCredentials>> {
         if row.chain().is_some_and(|chain| chain.is_foreign) {
             return None;
         }
-        let own = row.extra.as_ref().is_some_and(|extra| !extra.credentials.is_empty());
+        let of_templates = row.extra.as_ref().is_some_and(|extra| !extra.credentials.is_empty());
         let found = self.sites.find(row.target(), |origin| self.defaults.lines_to(origin)).ok()?;
-        if found.authorization.is_some() {
-            return Some(self.defaults.origins.of(&found.site.route.key.origin));
-        }
-        found.site.credentials.clone().filter(|_| self.defaults.has_credentials || own)
+        found.site.credentials.clone().filter(|_| self.defaults.has_credentials || of_templates)
+    }
+
+    /// Returns whether the request of this row has credentials: those of the run, or its own.
+    pub fn sends_credentials(&mut self, row: &Row) -> bool {
+        let is_foreign = row.chain().is_some_and(|chain| chain.is_foreign);
+        let is_own = |(name, _): &(Box<str>, _)| self.defaults.is_credential_name(name);
+        let has_own = row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(is_own))
+            || matches!(without_user(row.target()), Cow::Owned(_));
+        !is_foreign && has_own || self.credentials_of(row).is_some()
     }
 
     /// Returns the key of the route to an origin, for rows that were not redirected there.

@@ -172,7 +172,9 @@ class Arguments:
     def user(self, option: str, value: object) -> bytes | None:
         """Reads a user name and a password, and encodes them."""
         text = self.token(option, value)
-        return _secret_file.SecretBytes.encoded(text) if isinstance(text, _secret_file.SecretText) else self.data(option, text)
+        if isinstance(text, _secret_file.SecretText):
+            return _secret_file.SecretBytes.encoded(text)
+        return self.data(option, text)
 
     def names(self, option: str, value: object) -> tuple[str, ...]:
         """Reads one or several names of headers."""

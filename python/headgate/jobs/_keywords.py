@@ -100,10 +100,23 @@ class HeaderOptions(TypedDict, total=False):
     """The headers of requests."""
 
     headers: Headers
-    bearer: StrPath | None
     user: StrPath | None
     secret_headers: str | Iterable[str]
     credentials_for: str | Iterable[str]
+
+
+class BearerOption(TypedDict, total=False):
+    """The token; another file with one can be set while a job runs."""
+
+    bearer: StrPath | None
+
+
+class TokenOptions(TypedDict, total=False):
+    """Tokens that expire."""
+
+    token_command: str | None
+    token_ttl: float | timedelta | None
+    token_timeout: float | timedelta
 
 
 class BodyOptions(TypedDict, total=False):

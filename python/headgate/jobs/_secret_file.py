@@ -3,7 +3,7 @@
 import os
 import stat
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 MAX_BYTES: Final = 1024**2
 """The bound of headers and tokens; servers accept far less."""
@@ -18,7 +18,7 @@ class SecretText(str):
 
     __slots__ = ("path",)
 
-    def __new__(cls, text: str, path: str) -> "SecretText":
+    def __new__(cls, text: str, path: str) -> Self:
         """Creates a text with the path of its file."""
         made = super().__new__(cls, text)
         made.path = path

@@ -26,6 +26,7 @@ class JobRun:
         committed_at: When it last committed results, in UTC.
         rows: Rows that it had finished then.
         ended: Whether it ended in order; it is false for a run that was killed or is running now.
+        stopped_by: Why it stopped by itself, if it did; the next run begins with a few rows, as a probe.
     """
 
     __module__ = "headgate"
@@ -35,6 +36,7 @@ class JobRun:
     committed_at: datetime
     rows: int
     ended: bool
+    stopped_by: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

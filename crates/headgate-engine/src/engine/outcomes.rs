@@ -101,7 +101,7 @@ impl Share {
 
     /// Returns whether a response with this status makes the row fail.
     pub(super) fn is_failure(&self, status: u16, row: &Row) -> bool {
-        self.shared.fail_on.contains(status, || self.preparer.borrow_mut().credentials_of(row).is_some())
+        self.shared.fail_on.contains(status, || self.preparer.borrow_mut().sends_credentials(row))
     }
 
     /// Adds to the time that lanes have waited for this.

@@ -79,7 +79,7 @@ pub struct RunRecord {
     /// `true` if the run ended in order, without a crash.
     pub ended: bool,
     /// Why the run stopped by itself, if it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub stopped_by: Option<String>,
 }
 

@@ -48,7 +48,7 @@ impl HeaderRecord {
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
         let phrase = |name: &String| {
             let options = if name == AUTHORIZATION {
-                message!(OptionName::User, ", ", OptionName::Bearer, " or ", OptionName::Headers)
+                message!(OptionName::User, ", ", OptionName::Bearer, ", ", OptionName::TokenCommand, " or ", OptionName::Headers)
             } else {
                 OptionName::Headers.into()
             };
@@ -150,7 +150,7 @@ mod tests {
             HeaderRecord::new(&request(&[("X-A", "1"), ("Authorization", "a"), ("X-Key", "b")], &["X-Key"]), &hasher());
         assert_eq!(
             vec![
-                "the header authorization is missing, and its value isn't stored: give it with user, bearer or headers",
+                "the header authorization is missing, and its value isn't stored: give it with user, bearer, token_command or headers",
                 "the header x-key is missing, and its value isn't stored: give it with headers",
             ],
             phrases(&then, &request(&[("X-A", "1")], &[]))

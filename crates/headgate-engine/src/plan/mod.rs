@@ -29,6 +29,7 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::network_options::NetworkOptions;
 use headgate_core::options::{Format, JobOptions, Output, RequestOptions, SourceOptions};
+use headgate_core::secret::MASK;
 use headgate_http::defaults::Defaults;
 use headgate_http::dial::transport::TransportConfigs;
 use headgate_http::idempotency_key::KeySalt;
@@ -124,6 +125,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     check(options)?;
     let mut options = completed(options)?;
     let set_notes = apply_stored_settings(&mut options)?;
+    if options.request.token.source.is_some() {
+        // A plan fetches none, and shows none.
+        options.request.bearer = Some(MASK.into());
+    }
     let options = &options;
     let JobOptions { source: requested, sink, request, run, .. } = options;
     requested.inputs().try_for_each(refuse_pipe)?;

@@ -12,6 +12,7 @@ use headgate_core::options::{
 };
 use headgate_core::secret::Secret;
 use headgate_core::target;
+use headgate_core::token_source::TokenOptions;
 use headgate_http::defaults::RESERVED_HEADERS;
 use headgate_http::dial::transport;
 use headgate_http::idempotency_key::IDEMPOTENCY_KEY;
@@ -296,6 +297,13 @@ impl Mistakes {
         self.all.extend(authorization(request).err());
         let is_twice = bearer.is_some() && request.user.is_some();
         self.add_if(is_twice, OptionName::Bearer, both_set(OptionName::User, "Authorization"));
+        let TokenOptions { source, ttl, .. } = &request.token;
+        for (other, is_set) in [(OptionName::Bearer, bearer.is_some()), (OptionName::User, request.user.is_some())] {
+            self.add_if(is_set && source.is_some(), OptionName::TokenCommand, both_set(other, "Authorization"));
+        }
+        if ttl.is_some() && source.is_none() {
+            self.add(OptionName::TokenTtl, message!("has no effect without ", OptionName::TokenCommand));
+        }
         if let Some(user) = request.user.as_ref().map(Secret::expose) {
             // RFC 7617 section 2: a name, a colon, and a password.
             let no_password = "has no password: write NAME:PASSWORD, or NAME: where it is empty";
@@ -371,11 +379,12 @@ fn both_set(other: OptionName, header: &str) -> Message {
 
 /// Returns the headers that are set by options of requests other than those for headers.
 fn headers_of_request(request: &RequestOptions) -> impl Iterator<Item = (&'static str, OptionName)> {
-    let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, .. } = request;
+    let RequestOptions { response: ResponseOptions { range, .. }, bearer, user, token, .. } = request;
     let all = [
         ("Range", OptionName::Range, range.is_some()),
         ("Authorization", OptionName::Bearer, bearer.is_some()),
         ("Authorization", OptionName::User, user.is_some()),
+        ("Authorization", OptionName::TokenCommand, token.source.is_some()),
     ];
     all.into_iter().filter(|(_, _, is_set)| *is_set).map(|(name, option, _)| (name, option))
 }

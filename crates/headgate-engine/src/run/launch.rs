@@ -211,8 +211,9 @@ impl Launch {
                     notes: notes.clone(),
                 };
                 let shared = Arc::new(shared);
+                let of_renewer = Arc::downgrade(&shared);
                 let assigned = engine.assign(Work {
-                    shared: shared.clone(),
+                    shared,
                     transports,
                     defaults,
                     in_flight,
@@ -220,7 +221,9 @@ impl Launch {
                 })?;
                 if let Some(renewal) = renewal {
                     let (options, key_salt) = (self.request.clone(), self.key_salt);
-                    credentials::start(Renewer { renewal, shared, options, key_salt, is_fed })?;
+                    let published = options.clone();
+                    let renewer = Renewer { renewal, shared: of_renewer, options, published, key_salt, is_fed };
+                    credentials::start(renewer, failure.clone())?;
                 }
                 match self.rows {
                     RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),

@@ -39,7 +39,7 @@ impl Attempt<'_> {
             renewal.note_retry(false);
             return None;
         }
-        Some(renewal.refused(site.version, in_a_row))
+        renewal.refused(site.version, in_a_row)
     }
 
     /// Records a response that does not refuse the credentials.

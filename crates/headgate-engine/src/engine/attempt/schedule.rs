@@ -127,7 +127,7 @@ impl Attempt<'_> {
             return RowNow::InLane;
         }
         let is_silent = evidence == HostEvidence::Silent;
-        let attempt = self.row(|row| FinishedAttempt {
+        let mut attempt = self.row(|row| FinishedAttempt {
             end,
             body_continues,
             before: row.before(),
@@ -148,6 +148,11 @@ impl Attempt<'_> {
             (row, host, key)
         };
         let retry = scheduler.change_at(now, |scheduler, now| {
+            let is_renewed = || share.shared.renewal.as_ref().is_some_and(|renewal| !renewal.is_awaited());
+            if attempt.new_credentials == Some(NewCredentials::Awaited) && is_renewed() {
+                // They have come since: only under this lock is it certain that the scheduler learns of it.
+                attempt.new_credentials = Some(NewCredentials::Renewed);
+            }
             let retry = scheduler.finish_attempt(host, || self.limit_key(), &attempt, take_row, now);
             share.pass_on_deferred(scheduler);
             retry

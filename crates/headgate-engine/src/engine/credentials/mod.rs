@@ -40,6 +40,8 @@ struct State {
     /// The earliest time of the next renewal.
     not_before: Option<Instant>,
     renewed_at: Option<Instant>,
+    /// The last renewal has brought the same credentials as before.
+    is_unchanged: bool,
     /// The time after a renewal in which a few refused rows cause no other.
     interval: Duration,
     /// A file with a token that was set while the run goes on.
@@ -67,6 +69,7 @@ impl Renewal {
             is_awaited: options.token.source.is_some(),
             not_before: None,
             renewed_at: None,
+            is_unchanged: false,
             interval: SHORTEST_INTERVAL,
             bearer: None,
             is_nudged: false,
@@ -81,23 +84,26 @@ impl Renewal {
     }
 
     /// Requests a renewal, as a response has refused the credentials of this version, and `in_a_row` responses did since the last
-    /// success. Returns when the row is sent with new ones.
-    pub(super) fn refused(&self, version: u64, in_a_row: u32) -> NewCredentials {
+    /// success. Returns when the row is sent with new ones; `None`: there are no others.
+    pub(super) fn refused(&self, version: u64, in_a_row: u32) -> Option<NewCredentials> {
         let mut state = self.state();
         if version < self.defaults.version() {
-            return NewCredentials::Renewed;
+            return Some(NewCredentials::Renewed);
         }
         if !state.is_awaited {
             let (now, is_certain) = (Instant::now(), in_a_row >= MANY);
             let interval = if is_certain { SHORTEST_INTERVAL } else { state.interval };
             let not_before = state.renewed_at.map(|at| at + interval).filter(|at| *at > now);
+            if not_before.is_some() && state.is_unchanged {
+                return None;
+            }
             if not_before.is_some() && !is_certain {
-                return NewCredentials::Later;
+                return Some(NewCredentials::Later);
             }
             (state.is_awaited, state.not_before) = (true, not_before);
             self.changed.notify_all();
         }
-        NewCredentials::Awaited
+        Some(NewCredentials::Awaited)
     }
 
     /// Records whether a row that was refused before has been accepted with new credentials.
@@ -144,22 +150,29 @@ mod tests {
     #[test]
     fn rows_that_are_refused_together_cause_one_renewal() {
         let renewal = renewal();
-        assert_eq!(NewCredentials::Awaited, renewal.refused(0, 1));
-        assert_eq!(NewCredentials::Awaited, renewal.refused(0, 2));
+        assert_eq!(Some(NewCredentials::Awaited), renewal.refused(0, 1));
+        assert_eq!(Some(NewCredentials::Awaited), renewal.refused(0, 2));
         renewal.defaults.renew(Defaults::new(&RequestOptions::default()).expect("valid"));
-        assert_eq!(NewCredentials::Renewed, renewal.refused(0, 3));
+        assert_eq!(Some(NewCredentials::Renewed), renewal.refused(0, 3));
     }
 
     #[test]
     fn a_single_refusal_just_after_a_renewal_causes_no_other_and_many_do() {
         let renewal = renewal();
         renewal.change(|state| state.renewed_at = Some(Instant::now()));
-        assert_eq!(NewCredentials::Later, renewal.refused(0, 1));
+        assert_eq!(Some(NewCredentials::Later), renewal.refused(0, 1));
         renewal.note_retry(false);
         assert_eq!(2 * SHORTEST_INTERVAL, renewal.state().interval);
-        assert_eq!(NewCredentials::Awaited, renewal.refused(0, MANY));
+        assert_eq!(Some(NewCredentials::Awaited), renewal.refused(0, MANY));
         assert!(renewal.state().not_before.is_some(), "not more often than once a second");
         renewal.note_retry(true);
         assert_eq!(SHORTEST_INTERVAL, renewal.state().interval);
+    }
+
+    #[test]
+    fn refused_rows_fail_if_a_renewal_has_just_brought_nothing_new() {
+        let renewal = renewal();
+        renewal.change(|state| (state.renewed_at, state.is_unchanged) = (Some(Instant::now()), true));
+        assert_eq!(None, renewal.refused(0, MANY));
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that renews the credentials of a run.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use headgate_core::error::{ErrorKind, Failure, JobError};
@@ -14,6 +14,7 @@ use headgate_http::idempotency_key::KeySalt;
 
 use super::secret_file::{self, FileVersion};
 use super::{Renewal, command};
+use crate::engine::failure::FirstFailure;
 use crate::engine::shared::Shared;
 use crate::engine::spawn;
 
@@ -26,8 +27,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(10);
 /// Renews the credentials of a run.
 pub(crate) struct Renewer {
     pub(crate) renewal: Arc<Renewal>,
-    pub(crate) shared: Arc<Shared>,
+    /// Weak: the sink waits until all senders of outcomes are gone.
+    pub(crate) shared: Weak<Shared>,
     pub(crate) options: RequestOptions,
+    /// The options with which requests are sent now.
+    pub(crate) published: RequestOptions,
     /// The salt of the rows' keys, if rows have keys.
     pub(crate) key_salt: Option<KeySalt>,
     /// Callers wait for single rows: these fail if there are no credentials, and the run goes on.
@@ -68,9 +72,8 @@ impl From<Message> for FetchError {
 ///
 /// # Errors
 /// `Internal`: the system refuses it.
-pub(crate) fn start(renewer: Renewer) -> Result<(), JobError> {
+pub(crate) fn start(renewer: Renewer, failure: Arc<FirstFailure>) -> Result<(), JobError> {
     spawn("headgate-credentials".into(), move || {
-        let failure = renewer.shared.failure.clone();
         let _panic = failure.on_panic("renewal of credentials");
         renewer.run();
     })
@@ -182,15 +185,23 @@ impl Renewer {
         Defaults::new(&self.options).map(drop).map_err(|error| error.message.into())
     }
 
-    /// Sends requests with the current credentials from now on.
-    fn publish(&self) {
+    /// Sends requests with the current credentials from now on. If these are the same as before, nothing is known of them that
+    /// was not known before.
+    fn publish(&mut self) {
         let Ok(defaults) = Defaults::new(&self.options) else { return };
-        let defaults = if let Some(salt) = self.key_salt { defaults.with_keys(salt) } else { defaults };
-        self.renewal.defaults.renew(defaults);
+        let is_unchanged = self.options == self.published;
+        if !is_unchanged {
+            let defaults = if let Some(salt) = self.key_salt { defaults.with_keys(salt) } else { defaults };
+            self.renewal.defaults.renew(defaults);
+            self.published.clone_from(&self.options);
+        }
         self.renewal.change(|state| {
             (state.is_awaited, state.not_before, state.renewed_at) = (false, None, Some(Instant::now()));
+            state.is_unchanged = is_unchanged;
         });
-        self.shared.scheduler.change_at(Instant::now(), |scheduler, now| scheduler.await_credentials(false, now));
+        if let Some(shared) = self.shared.upgrade() {
+            shared.scheduler.change_at(Instant::now(), |scheduler, now| scheduler.await_credentials(false, now));
+        }
     }
 
     /// Lets hosts that get credentials wait, as these could not be fetched. It stops the run if that has taken too long.
@@ -200,17 +211,18 @@ impl Renewer {
         let since = failing.as_ref().map_or(now, |failing| failing.since);
         self.renewal.change(|state| state.is_awaited = true);
         let why = error.why.clone();
-        self.shared.scheduler.change_at(now, |scheduler, now| scheduler.await_credentials(true, now));
+        let shared = self.shared.upgrade()?;
+        shared.scheduler.change_at(now, |scheduler, now| scheduler.await_credentials(true, now));
         if self.is_fed {
             let failure = Failure::new(ErrorKind::Credentials, why.to_string());
-            self.shared.scheduler.change_at(now, |scheduler, now| scheduler.fail_awaiting(&failure, now));
+            shared.scheduler.change_at(now, |scheduler, now| scheduler.fail_awaiting(&failure, now));
         } else if error.is_lasting && self.options.bearer.is_none() {
-            self.shared.stop_run(error.why);
+            shared.stop_run(error.why);
         } else if now.duration_since(since) >= timeout {
             let time = timeout.as_secs_f64();
-            self.shared.stop_run(message!("there were no credentials for {time} s: ", error.why, "; the wait is ", OptionName::TokenTimeout));
+            shared.stop_run(message!("there were no credentials for {time} s: ", error.why, "; the wait is ", OptionName::TokenTimeout));
         } else if first {
-            self.shared.note(message!(error.why, ": it was tried again"));
+            shared.note(message!(error.why, ": it was tried again"));
         }
         let delay = failing.map_or(FIRST_DELAY, |failing| (failing.delay * 2).min(LONGEST_DELAY));
         Some(Failing { since, next: (now + delay).min(since + timeout.max(delay)), delay })
