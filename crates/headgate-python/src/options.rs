@@ -223,6 +223,7 @@ impl OptionReader<'_, '_> {
         });
         self.read_connections(request);
         self.read_whole(OptionName::PartSize, &mut sink.part_size);
+        self.read_whole_or_none(OptionName::MinFree, &mut sink.min_free);
     }
 
     /// Reads the options of connections.

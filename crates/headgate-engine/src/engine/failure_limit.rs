@@ -1,7 +1,6 @@
 //! Stops a run that can't succeed: each worker reports how its rows ended, as long as that can matter.
 
 use std::cell::RefMut;
-use std::time::{Duration, Instant};
 
 use headgate_core::message::Message;
 use headgate_core::row::OutcomeRef;
@@ -10,9 +9,6 @@ use headgate_core::url_user::without_user;
 use headgate_http::request::Preparer;
 
 use crate::engine::share::Share;
-
-/// What is in flight then has as long as it takes: attempts have an end of their own.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
 
 struct RowOfShare<'a> {
     outcome: OutcomeRef<'a>,
@@ -67,7 +63,7 @@ impl Share {
     /// Stops the run for this reason.
     pub(super) fn stop_run(&self, why: Message) {
         if self.shared.failure_limit.note_stop(why) {
-            self.shared.scheduler.stop(Instant::now() + LONGEST);
+            self.shared.scheduler.stop_in_order();
         }
     }
 }

@@ -210,6 +210,7 @@ impl Launch {
                 }
                 sink_thread::start(SinkThread {
                     sink,
+                    shortage: None,
                     outcomes,
                     tick: self.tick,
                     scheduler,
