@@ -82,7 +82,7 @@ def test_the_first_requests_are_those_that_are_sent_without_their_secrets(
     done = headgate("plan", source, *ASKED, "--as-json", check=0)
     assert [] == [secret for secret in SECRETS if secret in done.stdout + done.stderr]
     found = json.loads(done.stdout)
-    assert (5, 1, 1) == (found["rows"], found["invalid_rows"], found["first_invalid"]["row"])
+    assert (5, 1, 1) == (found["rows"], found["invalid_rows"], found["invalid_causes"][0]["first_row"])
     sent = {row["row"]: row["body"] for row in headgate("fetch", source, *ASKED, "-o", "-", check=3).rows()}
     assert [0, 2, 3] == [request["row"] for request in found["requests"]]
     for request in found["requests"]:
