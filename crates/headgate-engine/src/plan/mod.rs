@@ -130,11 +130,7 @@ pub struct Machine {
 ///
 /// # Errors
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
-pub fn plan(
-    options: &JobOptions,
-    latency_s: Option<f64>,
-    response_bytes: Option<f64>,
-) -> Result<Plan, JobError> {
+pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
     let mut options = completed(options)?;
     let set_notes = apply_stored_settings(&mut options)?;
@@ -213,11 +209,7 @@ pub fn plan(
     });
     Ok(Plan {
         input: shown_input(requested, source.as_ref()),
-        output: match &sink.output {
-            Output::Directory(path) => Some(path.display().to_string()),
-            Output::Stdout => Some("-".into()),
-            Output::Nowhere => None,
-        },
+        output: shown_output(&sink.output),
         directory: DirectoryUse::of(&found, &sink.output),
         rows_replaced: if let FoundJob::Replaced { rows, .. } = found { rows } else { 0 },
         hosts_by: run.limits.host_by.name(),
@@ -303,6 +295,14 @@ impl DirectoryUse {
             FoundJob::Resumed { is_over: true, .. } => Self::Finished,
             FoundJob::Resumed { .. } => Self::Resumed,
         }
+    }
+}
+
+fn shown_output(output: &Output) -> Option<String> {
+    match output {
+        Output::Directory(path) => Some(path.display().to_string()),
+        Output::Stdout => Some("-".into()),
+        Output::Nowhere => None,
     }
 }
 

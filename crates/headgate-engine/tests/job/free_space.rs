@@ -151,8 +151,7 @@ fn parts_are_merged_as_far_as_there_is_space() {
     const ROWS: usize = 8;
     const BODY: u64 = 10_000;
     let server = server();
-    let mut rig =
-        rig((0..ROWS).map(|row| url(server.address(), &format!("/bytes/{BODY}?{row}")))).concurrency(1, 1);
+    let mut rig = rig((0..ROWS).map(|row| url(server.address(), &format!("/bytes/{BODY}?{row}")))).concurrency(1, 1);
     // Each batch, and so about each row, is a part.
     rig.options.sink.commit_interval = Some(Duration::ZERO);
     rig.options.run.limits.rate = Some("5/s".parse().unwrap());
