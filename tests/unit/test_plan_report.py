@@ -209,6 +209,7 @@ def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
     done, left = re.findall(r"\d+", found["done"])
     assert 4 == int(done) + int(left)
     assert found["invalid"].startswith("1, the first is row 3: x:y: ")
+    assert re.search(r" for each row \(as so far\); ", found["disk"])
 
 
 def test_invalid_rows_are_counted_by_their_cause(tmp_path: Path) -> None:

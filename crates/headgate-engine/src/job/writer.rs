@@ -173,8 +173,7 @@ impl JobWriter {
             save_format: None,
             shards: None,
         };
-        writer.check_space(0)?;
-        Ok(writer)
+        writer.shortage(0).map_or(Ok(writer), |shortage| Err(shortage.error))
     }
 
     /// Returns the shortage if there is too little space for `more` bytes beside the buffered ones.
@@ -182,10 +181,6 @@ impl JobWriter {
         let open = [&self.succeeded, &self.failed].into_iter().filter_map(|series| series.open.as_ref());
         let buffered: u64 = open.map(|part| part.writer.buffered_bytes()).sum();
         free_space::shortage(self.directory.storage().as_ref(), self.min_free, buffered.saturating_add(more))
-    }
-
-    fn check_space(&self, more: u64) -> Result<(), JobError> {
-        self.shortage(more).map_or(Ok(()), |shortage| Err(shortage.error))
     }
 
     /// Makes later commits include the files of saved bodies.

@@ -140,15 +140,19 @@ impl Drop for Stopping {
 
 impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
+        let was_finished = self.is_job_finished();
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
         let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
         let flow = written.and_then(|flow| finished.map(|()| flow))?;
-        // The rows in flight may have been the last ones.
-        let is_over = self.input_rows.get().is_some()
-            && self.progress.as_ref().is_some_and(|progress| progress.commit().finished);
+        // The rows in flight may have been the last ones. A job that is retried was finished before.
+        let is_over = !was_finished && self.is_job_finished();
         self.shortage.take().filter(|_| !is_over).map_or(Ok(flow), Err)
+    }
+
+    fn is_job_finished(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress.commit().finished)
     }
 
     async fn write_all(&mut self) -> Result<ControlFlow<()>, JobError> {

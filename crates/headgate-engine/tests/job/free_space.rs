@@ -12,7 +12,7 @@ use headgate_engine::status::status;
 use headgate_engine::{RetryOptions, Run, Summary};
 use headgate_testserver::Server;
 
-use crate::harness::{Rig, eventually, server, url};
+use crate::harness::{MAX_WAIT, Rig, eventually, server, url};
 
 const MIB: u64 = 1024 * 1024;
 const MIN_FREE: u64 = 100 * MIB;
@@ -128,22 +128,30 @@ fn a_job_that_finds_too_little_space_is_refused_before_it_sends_anything() {
 
 #[test]
 fn a_retry_leaves_space_for_the_rows_that_it_rewrites() {
+    const SHORT: Duration = Duration::from_millis(300);
     let (server, disk) = (server(), Disk::with(PLENTY));
-    let rig = rig([url(server.address(), "/status/503"), url(server.address(), "/good")]);
+    let mut rig = rig([url(server.address(), "/fault/hang-before-headers"), url(server.address(), "/good")]);
+    rig.options.request.timeout = SHORT;
     rig.finish(&disk.start(&rig).unwrap());
-    let retry = |free| {
+    let retry = |timeout, free| {
         disk.set(free);
-        let options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+        let mut options = RetryOptions { output: rig.path("out"), job: rig.options.clone(), ..RetryOptions::default() };
+        options.job.request.timeout = timeout;
         Run::retry_with(options, &disk.storage())
     };
-    let refused = retry(MIN_FREE - MIB).expect_err("it started").to_string();
+    let refused = retry(SHORT, MIN_FREE - MIB).expect_err("it started").to_string();
     assert!(refused.contains("min_free"), "{refused}");
-    let (rows, summary) = rig.finish(&retry(MIN_FREE).unwrap());
+
+    let job = retry(MAX_WAIT, MIN_FREE).unwrap();
+    eventually("the retry stops", || job.snapshot().stopping);
+    disk.set(0);
+    let (rows, summary) = rig.finish(&job);
     let message = failure(&summary).1;
     assert!(message.contains("are to be written, and 100 MiB must stay free"), "{message}");
-    assert_eq!(2, rows.len());
-    let (rows, summary) = rig.finish(&retry(PLENTY).unwrap());
-    assert_eq!((2, true), (rows.len(), summary.failure.is_none()));
+    assert_eq!([1, 1], [rows[0].attempts, rows[1].attempts]);
+
+    let (rows, summary) = rig.finish(&retry(SHORT, PLENTY).unwrap());
+    assert_eq!(([2, 1], true), ([rows[0].attempts, rows[1].attempts], summary.failure.is_none()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use headgate_core::error::{JobError, cause};
 use headgate_core::message;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::read::recovery_advice;
+use headgate_table::sink::Shortage;
 
 use super::{CommitChange, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
@@ -67,7 +68,10 @@ impl JobWriter {
                     let removes = mem::take(&mut removes);
                     self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
                 }
-                self.check_space(part.bytes)?;
+                if let Some(Shortage { error, .. }) = self.shortage(part.bytes) {
+                    self.discard_uncommitted();
+                    return Err(error);
+                }
                 self.append(kind, &part)?;
                 self.progress.count_merged_part();
                 removes.push(part);
