@@ -44,21 +44,59 @@ def test_a_full_disk_stops_the_job_which_resumes_when_there_is_space(
 ) -> None:
     with small_disk(tmp_path / "disk", size) as disk:
         out = disk.path / "out"
-        full = headgate(*task.command(out, "--format", form), check=1)
+        flags = ("--format", form, "--min-free", "0")
+        full = headgate(*task.command(out, *flags), check=1)
         assert "no space left on device" in full.errors()[0]
         assert str(out) in full.errors()[0]
         assert 0 < commits.done(out) < ROWS
         assert committed_rows_are_readable(out)
 
-        again = headgate(*task.command(out, "--format", form))
+        again = headgate(*task.command(out, *flags))
         assert (1, True) == (again.code, committed_rows_are_readable(out)), "it is still full"
 
         disk.remount("size=64m")
         done = commits.done(out)
         before = stats(server)["requests"]
-        headgate(*task.command(out, "--format", form), check=3)
+        headgate(*task.command(out, *flags), check=3)
         assert ROWS - done == stats(server)["requests"] - before
         assert [] == ledger.mistakes(out, task.expected)
+
+
+@pytest.mark.parametrize(
+    ("flags", "free_mib"), [(("--format", "parquet"), 63.5), (("--format", "ndjson"), 60), (("--save-to", "{row}"), 50)]
+)
+def test_a_job_stops_before_the_disk_is_full_and_commits_all_that_it_has_received(
+    flags: tuple[str, str], free_mib: float, server: str, task: Task, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        out = disk.path / "out"
+        command = task.command(out, *flags, "--min-free", f"{free_mib}MiB")
+        before = stats(server)["requests"]
+        stopped = headgate(*command, check=1)
+        assert f"error: the file system of {out} has only " in stopped.stderr
+        assert (
+            f"{free_mib:.1f} MiB must stay free (--min-free): free some space, and the same command continues"
+            in (stopped.errors()[0])
+        )
+        done = commits.done(out)
+        assert 0 < done < ROWS
+        assert done == stats(server)["requests"] - before, "something that was received is not committed"
+        assert committed_rows_are_readable(out)
+
+        before = stats(server)["requests"]
+        headgate(*task.command(out, *flags, "--min-free", "64MiB"), check=1)
+        assert before == stats(server)["requests"], "it was started although there is too little space"
+
+        disk.remount("size=512m")
+        headgate(*command, check=3)
+        assert ROWS - done == stats(server)["requests"] - before
+        if "--save-to" in flags:
+            assert committed_rows_are_readable(out)
+            assert len(list(out.glob("[0-9]*"))) == sum(
+                (ending.status, ending.error) == (200, None) for ending in task.expected
+            )
+        else:
+            assert [] == ledger.mistakes(out, task.expected)
 
 
 def test_a_read_only_disk_is_an_error_and_nothing_is_lost(task: Task, tmp_path: Path) -> None:

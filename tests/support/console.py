@@ -71,7 +71,7 @@ def shape(printed: str) -> list[str]:
     lines = []
     # A slow run prints its progress every few seconds.
     for line in re.sub(r"^[\d.]+ s: .*\n", "", printed, flags=re.MULTILINE).splitlines():
-        plain = re.sub(r"\d[\d,.:-]*( (k|ms|µs|s|B|KiB|MiB|GiB|UTC)\b)?", "#", line)
+        plain = re.sub(r"\d[\d,.:-]*( (k|ms|µs|s|B|KiB|MiB|GiB|TiB|UTC)\b)?", "#", line)
         plain = re.sub(r"^(bottleneck:|  CPU) .*", r"\1", plain)
         lines.append(" ".join(re.sub(r"[━─]+", "", plain).split()))
     return sorted(filter(None, lines))

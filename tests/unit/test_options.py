@@ -311,6 +311,7 @@ OTHER: dict[str, Any] = {
     "credentials_for": ("https://other",),
     "secret_headers": ("other",),
     "max_failures": "50%",
+    "min_free": 3,
     "threads": 3,
     "url_column": "other",
     "user": b"other:",

@@ -73,6 +73,7 @@ def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
         f"  input        {urls}",
         "  rows         100",
         f"  results      {out}: a new job",
+        "  disk         about 425 KiB: 4.2 KiB for each row (assumed); ... free",
         "  hosts        2",
         "    a.example  60",
         "    b.example  40",
@@ -91,7 +92,7 @@ def test_the_report_has_all_that_is_known(urls: str, tmp_path: Path) -> None:
         "  accept: */*",
         "  accept-encoding: gzip, deflate, br, zstd",
         "  authorization: ***",
-    ] == re.sub(machine, "...", text).splitlines()[:19]
+    ] == re.sub(rf"{machine}|[\d.]+ [GT]iB(?= free)", "...", text).splitlines()[:20]
 
 
 def test_the_report_in_python_names_keywords() -> None:
@@ -208,6 +209,55 @@ def test_done_rows_and_invalid_rows_are_counted(tmp_path: Path) -> None:
     done, left = re.findall(r"\d+", found["done"])
     assert 4 == int(done) + int(left)
     assert found["invalid"].startswith("1, the first is row 3: x:y: ")
+    assert re.search(r" for each row \(as so far\); ", found["disk"])
+
+
+def test_invalid_rows_are_counted_by_their_cause(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("url\nx:y\nhttp://a.example/\nhttp://[1]/\nz:y\n")
+    lines = report(str(file))
+    start = next(index for index, line in enumerate(lines) if line.startswith("  invalid"))
+    assert [
+        "  invalid  3 rows",
+        "           2, the first is row 0: x:y: only URLs of http and https are supported (not x)",
+        "           1, the first is row 2: http://[1]/: not a URL: invalid IPv6 address",
+    ] == lines[start : start + 3]
+    assert [(2, 0, "x:y"), (1, 2, "http://[1]/")] == [
+        (cause.rows, cause.first_row, cause.url) for cause in headgate.plan(file).invalid_causes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("equal", "lines", "flags"),
+    [
+        ("1 of 3 sampled requests is equal to an earlier one", ["1,a", "2,b", "1,a"], ["--url", "http://a/{id}"]),
+        ("1 of 3 sampled requests is equal to an earlier one", ["1,a", "1,a", "1,b"], ["--json", '{"x": "{x}"}']),
+        (None, ["1,a", "1,b"], ["--header-template", "X-A: {x}"]),
+        ("2 of 3 sampled requests are equal to an earlier one", ["1,a"] * 3, ["-F", "x={x}", "--idempotency-key"]),
+    ],
+)
+def test_equal_requests_are_counted(equal: str | None, lines: list[str], flags: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("".join(f"{line}\n" for line in ["id,x", *lines]))
+    if "--url" not in flags:
+        flags = [*flags, "--url", "http://a/"]
+    assert equal == facts(str(file), *flags).get("equal")
+
+
+def test_the_space_for_the_results_is_compared_with_what_is_free(urls: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "results")
+    assert "disk" not in facts(urls)
+    assert facts(urls, "-o", out)["disk"].startswith("about 425 KiB: 4.2 KiB for each row (assumed); ")
+    assert facts(urls, "-o", out, "--drop", "body")["disk"].startswith("about 25.0 KiB: 256 B for each row (assumed); ")
+    notes = [line for line in report(urls, "-o", out, "--min-free", "1000TiB") if line.startswith("note: the results")]
+    assert len(notes) == 1
+    assert notes[0].endswith("of which 1.0 PiB must stay free (--min-free): free some space, or choose another -o")
+    with headgate.testing.mock() as mock:
+        mock.get(prefix="/", content=b"x" * 1000)
+        probed = facts("http://a.example/[1-100]", "-o", out, "--probe", "2")
+        headgate.fetch("http://a.example/[1-10]", out, max_rows=10)
+    assert probed["disk"].startswith("about 123 KiB: 1.2 KiB for each row (by the probe); ")
+    assert "disk" not in facts("http://a.example/[1-10]", "-o", out, "--max-rows", "10")
 
 
 def test_each_limit_is_listed_if_there_are_several(urls: str) -> None:

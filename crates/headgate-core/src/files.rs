@@ -17,7 +17,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, fsync, linkat, mkdirat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, fstatvfs, fsync, linkat, mkdirat, openat, renameat, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 
@@ -84,6 +85,14 @@ pub struct Metadata {
     pub bytes: u64,
 }
 
+/// The space of a file system, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    pub total: u64,
+    /// The space that users without privileges may use.
+    pub free: u64,
+}
+
 /// The names in a directory, with their file types.
 pub type Entries = Box<dyn Iterator<Item = io::Result<(OsString, FileType)>>>;
 
@@ -121,6 +130,13 @@ impl Directory {
     /// Those of the system.
     pub fn stat(&self) -> io::Result<Stat> {
         Ok(fstat(&self.handle)?)
+    }
+
+    /// Returns the space of its file system. `None`: the file system does not report it.
+    pub fn space(&self) -> Option<Space> {
+        let found = fstatvfs(&self.handle).ok().filter(|found| found.f_blocks > 0)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Some(Space { total: bytes(found.f_blocks), free: bytes(found.f_bavail) })
     }
 
     /// Returns the path of this directory, or of the pinned one, if it no longer leads to the directory that is open: an open

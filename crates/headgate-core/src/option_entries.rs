@@ -648,11 +648,17 @@ options! {
                 by which a server recognises a retry. Such rows are retried whatever their method."
             { flag_help: "send an Idempotency-Key with each row, the same for all attempts, and retry any method" }
     ]
-    PartOptions "The size of part files." { group: "output" } [
+    PartOptions "The size of part files, and the space that they leave." { group: "output" } [
         PartSize "part_size" OptionKind::Size { range: 1..=MAX } =>
             "Size at which a file of results is closed and the next one started."
             { default: DefaultValue::Whole(DEFAULT_PART_SIZE), unit: "bytes", metavar: "SIZE",
               flag_help: "start a new file at this size" }
+        MinFree "min_free" OptionKind::Size { range: 0..=MAX } =>
+            "Stop the job before less than this is free on the file system of the output: no more requests are started, \
+                and everything received so far is committed. A job that finds less is not started. With `0`, it runs \
+                until the disk is full."
+            { default_means: "1 % of the file system, at most 1 GiB", unit: "bytes", metavar: "SIZE",
+              flag_help: "stop before less than this is free on the disk of OUT, such as 1GiB" }
     ]
     OnlyOption "Which rows are retried." { group: "what to retry" } [
         Only "only" OptionKind::Kinds =>

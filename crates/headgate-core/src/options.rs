@@ -160,6 +160,8 @@ pub struct SinkOptions {
     pub output: Output,
     pub format: Format,
     pub part_size: u64,
+    /// The bytes that the job leaves free on the file system of its output. `None`: a share of it.
+    pub min_free: Option<u64>,
     /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_INTERVAL`], and longer in a run that takes
     /// hours.
     pub commit_interval: Option<Duration>,
@@ -199,6 +201,7 @@ impl Default for SinkOptions {
             output: Output::Nowhere,
             format: Format::default(),
             part_size: DEFAULT_PART_SIZE,
+            min_free: None,
             commit_interval: None,
             if_exists: IfExists::default(),
             allow_append: false,

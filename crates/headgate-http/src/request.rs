@@ -188,6 +188,13 @@ impl Preparer {
         self.defaults.has_idempotency_key(row)
     }
 
+    /// Returns the header line with the idempotency key of a row that has none of its own; `None`: the run makes no keys.
+    pub fn generated_key(&self, row: &Row) -> Option<Vec<u8>> {
+        let mut line = Vec::new();
+        self.defaults.keys?.write_line(row.ordinal, &mut line);
+        Some(line)
+    }
+
     /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of
     /// the body. Mostly copies existing bytes, and allocates nothing.
     ///

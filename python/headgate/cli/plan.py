@@ -13,8 +13,9 @@ from headgate.jobs._options import PLAN
 
 _DESCRIPTION: Final = """\
 Shows what headgate fetch would do with the same INPUT and flags: how many rows there are and how many are done, which
-hosts they go to, which rows can't be sent, the first three requests as they would be sent (secret values are left out),
-what the job needs of this machine, how fast its limits let it run, and how long it takes.
+hosts they go to, which rows can't be sent and which send what an earlier one sends, the first three requests as they
+would be sent (secret values are left out), what the job needs of this machine and of its disk, how fast its limits let
+it run, and how long it takes.
 
 Nothing is sent, unless --probe is given, and no file or directory is made. At most 100,000 rows are read, and the
 figures of the others are estimated from these. Standard input and pipes can't be planned, because they can be read only
@@ -30,9 +31,10 @@ examples:
 
 the keys of --as-json, which will not change: input, output, rows (null: not known), rows_exact, rows_read, bytes,
 compressed, done, left, requests_left, directory (begun, resumed, finished, replaced, none), rows_replaced, hosts_by,
-different_hosts, hosts (each with host, rows), invalid_rows, first_invalid (row, url, message, detail), requests (each
-with row, url, target, line, headers, secret, body, curl, variables), ceilings (each with option, per_s, limit, host,
-host_share), latency_s, seconds (null: not known), machine, notes, probe (null, or requests, latency_s, statuses,
+different_hosts, hosts (each with host, rows), invalid_rows, invalid_causes (each with message, rows, first_row, url,
+detail), equal_requests, disk (null, or row_bytes, row_bytes_from, needed, free, min_free), requests (each with row,
+url, target, line, headers, secret, body, curl, variables), ceilings (each with option, per_s, limit, host, host_share),
+latency_s, seconds (null: not known), machine, notes, probe (null, or requests, latency_s, response_bytes, statuses,
 errors) and time
 
 exit codes: 0, or 2 if headgate fetch could not start like this"""

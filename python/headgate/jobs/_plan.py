@@ -62,7 +62,12 @@ class Plan(Planned):
         different_hosts: Hosts among the rows that were read.
         hosts: The ten hosts with the most rows.
         invalid_rows: Rows that can't be sent, of those that were read.
-        first_invalid: The first of these.
+        invalid_causes: Why, each cause with its number of rows and the first of them, the most frequent cause first; of
+            an input with more than 20 causes, only the first 20 are told apart.
+        equal_requests: Requests that are equal to one of an earlier row, of those that were read: method, URL, headers
+            and body.
+        disk: The disk space that the results need, and that there is; `None`: there is no directory of results, or all
+            rows are done.
         requests: The first three requests that the job would send.
         ceilings: The rate that each limit allows, the lowest first.
         network: The addresses to which connections are allowed.
@@ -137,12 +142,12 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
     Raises:
         HeadgateError: The job could not start.
     """
-    probe, latency_s = None, options.assume_latency
+    probe, latency_s, response_bytes = None, options.assume_latency, None
     if options.probe is not None:
-        _plan(options, None)  # It raises the errors of the options before anything is sent.
+        _plan(options, None, None)  # It raises the errors of the options before anything is sent.
         probe = _probe(options, options.probe)
-        latency_s = probe.latency_s
-    found = Plan.from_json(_plan(options, latency_s), spell)
+        latency_s, response_bytes = probe.latency_s, probe.response_bytes
+    found = Plan.from_json(_plan(options, latency_s, response_bytes), spell)
     connecting = _curl.Connecting(**{field.name: getattr(options, field.name) for field in fields(_curl.Connecting)})
     requests = tuple(_with_curl(request, connecting) for request in found.requests)
     notes = (*found.notes, *_literals.notes(options, spell))
@@ -150,8 +155,8 @@ def plan_of(options: PlanOptions, spell: Spell = as_keyword) -> Plan:
     return replace(found, time=_report_plan.time(found, spell))
 
 
-def _plan(options: PlanOptions, latency_s: float | None) -> str:
-    return interruptible(lambda: _native.plan(options, latency_s))
+def _plan(options: PlanOptions, latency_s: float | None, response_bytes: float | None) -> str:
+    return interruptible(lambda: _native.plan(options, latency_s, response_bytes))
 
 
 def _with_curl(request: PlannedRequest, connecting: _curl.Connecting) -> PlannedRequest:
@@ -183,4 +188,11 @@ def _probe(options: PlanOptions, requests: int) -> Probe:
         else:
             statuses[int(status)] = rows
     latency_s = summary.latency_us.p50 * _MICRO if statuses else None
-    return Probe(requests=summary.rows, latency_s=latency_s, statuses=statuses, errors=errors)
+    responses = sum(statuses.values())
+    return Probe(
+        requests=summary.rows,
+        latency_s=latency_s,
+        response_bytes=summary.received_bytes / responses if responses else None,
+        statuses=statuses,
+        errors=errors,
+    )

@@ -20,12 +20,13 @@ class HostRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class InvalidRow:
-    """A row that can't be sent, and why."""
+class InvalidCause:
+    """Why rows can't be sent, how many there are, and the first of them."""
 
-    row: int
-    url: str
     message: str
+    rows: int
+    first_row: int
+    url: str
     detail: str | None
 
 
@@ -139,6 +140,26 @@ class Machine:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DiskUse:
+    """The disk space that the results need, in bytes.
+
+    Attributes:
+        row_bytes: The mean size of a row of results, with its body if that is saved as a file.
+        row_bytes_from: How that is known: from the `results` that the job has written, from the responses of a `probe`,
+            or `assumed`.
+        needed: What the remaining rows need; `None`: their number is not known.
+        free: What is free on the file system of the results; `None`: not known.
+        min_free: What the job leaves free.
+    """
+
+    row_bytes: float
+    row_bytes_from: Literal["results", "probe", "assumed"]
+    needed: int | None
+    free: int | None
+    min_free: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkPolicy:
     """The addresses to which connections are allowed.
 
@@ -162,12 +183,14 @@ class Probe:
     Attributes:
         requests: How many were sent, one after another.
         latency_s: The median; `None`: there was no response.
+        response_bytes: The mean size of the body of a response, as it arrived; `None`: there was none.
         statuses: Responses by status.
         errors: Failed requests by error kind.
     """
 
     requests: int
     latency_s: float | None
+    response_bytes: float | None
     statuses: dict[int, int]
     errors: dict[str, int]
 
@@ -192,8 +215,10 @@ class Planned:
     different_hosts: int
     hosts: tuple[HostRows, ...]
     invalid_rows: int
+    invalid_causes: tuple[InvalidCause, ...]
+    equal_requests: int
+    disk: DiskUse | None
     credentials: CredentialUse | None
-    first_invalid: InvalidRow | None
     requests: tuple[PlannedRequest, ...]
     ceilings: tuple[Ceiling, ...]
     network: NetworkPolicy

@@ -8,7 +8,16 @@ from headgate import _format
 from headgate._facts import Fact, aligned
 from headgate._message import Mention, Message, Spell, as_keyword, spelled
 from headgate.jobs._curl import PROXY_VARIABLE
-from headgate.jobs._planned import Body, BodyPiece, Ceiling, CredentialUse, Planned, PlannedRequest
+from headgate.jobs._planned import (
+    Body,
+    BodyPiece,
+    Ceiling,
+    CredentialUse,
+    DiskUse,
+    InvalidCause,
+    Planned,
+    PlannedRequest,
+)
 
 _MAX_BODY: Final = 2000
 """The bound of characters of a body that are shown."""
@@ -56,12 +65,18 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
         yield "done", f"{_format.count(plan.done)}{left}"
     if plan.output is not None:
         yield "results", _results(plan)
+    if plan.disk is not None:
+        yield "disk", _disk(plan.disk)
     if plan.hosts:
         yield from _hosts(plan)
     if plan.credentials is not None:
         yield "credentials", _credentials(plan, plan.credentials)
-    if plan.first_invalid is not None:
-        yield from _invalid(plan)
+    yield from _invalid(plan)
+    if plan.equal_requests:
+        sampled = _format.count(plan.rows_read - plan.invalid_rows)
+        verb = "is" if plan.equal_requests == 1 else "are"
+        equal = _format.count(plan.equal_requests)
+        yield "equal", f"{equal} of {sampled} sampled requests {verb} equal to an earlier one"
     yield "network", _network(plan, spell)
     yield "machine", _machine(plan)
     if plan.probe is not None:
@@ -192,14 +207,28 @@ def _credentials(plan: Planned, credentials: CredentialUse) -> str:
     return f"for {origins}; {_format.plural(credentials.rows_without, 'row')}{among} without"
 
 
+def _disk(disk: DiskUse) -> str:
+    known = {"results": "as so far", "probe": "by the probe", "assumed": "assumed"}[disk.row_bytes_from]
+    row = f"{_format.size(disk.row_bytes)} for each row ({known})"
+    needed = row if disk.needed is None else f"about {_format.size(disk.needed)}: {row}"
+    return needed if disk.free is None else f"{needed}; {_format.size(disk.free)} free"
+
+
 def _invalid(plan: Planned) -> Iterator[Fact]:
-    first = plan.first_invalid
-    if first is None:
-        return
-    detail = "" if first.detail is None else f" ({first.detail})"
-    url = first.url if len(first.url) <= _MAX_URL else f"{first.url[: _MAX_URL - 1]}…"
-    reason = f"{url and f'{url}: '}{first.message}{detail}"
-    yield "invalid", f"{_format.count(plan.invalid_rows)}, the first is row {first.row}: {reason}"
+    causes = [f"{_format.count(cause.rows)}, the first is {_first(cause)}" for cause in plan.invalid_causes]
+    others = plan.invalid_rows - sum(cause.rows for cause in plan.invalid_causes)
+    if others:
+        causes.append(f"{_format.count(others)} for other reasons")
+    if len(causes) > 1:
+        causes.insert(0, _format.plural(plan.invalid_rows, "row"))
+    for index, cause in enumerate(causes):
+        yield "" if index else "invalid", cause
+
+
+def _first(cause: InvalidCause) -> str:
+    detail = "" if cause.detail is None else f" ({cause.detail})"
+    url = cause.url if len(cause.url) <= _MAX_URL else f"{cause.url[: _MAX_URL - 1]}…"
+    return f"row {cause.first_row}: {url and f'{url}: '}{cause.message}{detail}"
 
 
 def _network(plan: Planned, spell: Spell) -> str:

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 
-use super::{Directory, Entries, Metadata, PRIVATE};
+use super::{Directory, Entries, Metadata, PRIVATE, Space};
 
 /// The files of a job in its output directory: the job protocol has no other access to the disk. Paths begin with that of the
 /// directory, and can't leave it. Each call that changes something is one step of the protocol; a crash may come between any
@@ -60,6 +60,11 @@ pub trait Storage: Debug + Send + Sync {
     /// reports a failed write once to each file that was open then (syncfs(2)).
     fn sync_file_system(&self) -> io::Result<()> {
         self.directory().sync_file_system()
+    }
+
+    /// Returns the space of the storage, of which saved bodies take a part, too. `None`: it has no bound, or does not report it.
+    fn space(&self) -> Option<Space> {
+        self.directory().space()
     }
 
     /// Moves a file, and replaces a file that had the new name.

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use headgate_core::clock::Clock;
 use headgate_core::error::Failure;
@@ -53,14 +52,11 @@ pub(crate) struct Shared {
     pub last_unreached: Mutex<Option<Failure>>,
 }
 
-/// What is in flight after a stop has as long as it takes: attempts have an end of their own.
-const LONGEST: Duration = Duration::from_secs(365 * 86_400);
-
 impl Shared {
     /// Stops the run for this reason.
     pub(super) fn stop_run(&self, why: Message) {
         if self.failure_limit.note_stop(why) {
-            self.scheduler.stop(Instant::now() + LONGEST);
+            self.scheduler.stop_in_order();
         }
     }
 

@@ -21,6 +21,9 @@ use crate::queue::rows::RowReceiver;
 use crate::queue::window::Window;
 use crate::stats::throttled::FigureSource;
 
+/// What is in flight when a run stops itself has as long as it takes: attempts have an end of their own.
+const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+
 /// The scheduler of a run. While it is not needed, workers start rows without its lock.
 #[derive(Debug)]
 pub(crate) struct SharedScheduler {
@@ -122,6 +125,11 @@ impl SharedScheduler {
         // First: a worker that finds the queue closed is then told when to end.
         self.change_at(Instant::now(), |scheduler, now| scheduler.stop(until, now));
         self.close();
+    }
+
+    /// Stops the run, and waits for the attempts in flight.
+    pub(crate) fn stop_in_order(&self) {
+        self.stop(Instant::now() + LONGEST);
     }
 
     /// Stops the run as [`SharedScheduler::stop`] does, on request of the user or the sink.

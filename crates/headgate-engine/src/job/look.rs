@@ -8,6 +8,7 @@ use headgate_core::options::JobOptions;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::source::fingerprint::Fingerprint;
 
+use super::commit::Commit;
 use super::directory::{find_usable, open_if_exists, stored_manifest};
 use super::done_rows::DoneRows;
 use super::log::CommitLog;
@@ -20,11 +21,16 @@ use super::results::{Contents, Results};
 #[derive(Debug)]
 pub(crate) enum FoundJob {
     Nothing,
-    /// The results of an earlier job, with this number of rows, are replaced.
-    Replaced(u64),
+    /// The results of an earlier job, with this number of rows and bytes, are replaced.
+    Replaced {
+        rows: u64,
+        bytes: u64,
+    },
     /// The same job is resumed.
     Resumed {
         done: DoneRows,
+        /// The size of its parts.
+        bytes: u64,
         /// The salt for the keys of its rows.
         key_salt: KeySalt,
         /// No row is left to do.
@@ -69,8 +75,12 @@ pub(crate) fn inspect(
     let Some(storage) = find_usable(path, fresh)? else { return Ok(FoundJob::Nothing) };
     if fresh {
         // Results that can't be read are replaced, too.
-        let rows = Results::read(&storage, Contents::None).map_or(0, |results| results.newest.done);
-        return Ok(if rows > 0 { FoundJob::Replaced(rows) } else { FoundJob::Nothing });
+        return Ok(match Results::read(&storage, Contents::None) {
+            Ok(Results { newest: Commit { done: rows @ 1.., totals, .. }, .. }) => {
+                FoundJob::Replaced { rows, bytes: totals.bytes }
+            }
+            _ => FoundJob::Nothing,
+        });
     }
     let Some(manifest) = stored_manifest(storage.as_ref())?.filter(|manifest| !manifest.clearing) else {
         return Ok(FoundJob::Nothing);
@@ -83,5 +93,6 @@ pub(crate) fn inspect(
     check_resume(path, &manifest, options, &InputNow { fingerprint, is_compared_later })?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
-    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt, is_over, is_touched })
+    let bytes = newest.totals.bytes;
+    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, bytes, key_salt: manifest.key_salt, is_over, is_touched })
 }

@@ -11,6 +11,7 @@ pub(crate) mod control;
 pub mod credential_scope;
 mod directory;
 mod done_rows;
+mod free_space;
 mod header_record;
 mod lock;
 mod log;
@@ -36,6 +37,7 @@ mod writer;
 
 pub use self::commit::Commit;
 pub use self::done_rows::DoneRows;
+pub(crate) use self::free_space::min_free;
 pub use self::manifest::job_options;
 pub use self::open::{OpenJob, RunningJob};
 pub(crate) use self::saved::save_places;

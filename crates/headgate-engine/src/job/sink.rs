@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_table::columns::builder::OutcomeBatch;
-use headgate_table::sink::{Ending, Sink};
+use headgate_table::sink::{Ending, Shortage, Sink};
 
 use super::done_rows::DoneRows;
 use super::manifest::Manifest;
@@ -66,6 +66,10 @@ impl Sink for DurableSink {
         let committed = self.commit_if_due();
         self.failed |= committed.is_err();
         committed
+    }
+
+    fn shortage(&self) -> Option<Shortage> {
+        self.writer.shortage(0)
     }
 
     fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {

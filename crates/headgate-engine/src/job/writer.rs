@@ -15,6 +15,7 @@ use headgate_table::parts::checksum::FinishedPart;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::time::now_text;
 use headgate_table::parts::writer::PartWriter;
+use headgate_table::sink::Shortage;
 use headgate_table::source::compared::InputThen;
 use headgate_table::source::content::Tracked;
 use headgate_table::source::fingerprint::Fingerprint;
@@ -23,6 +24,7 @@ use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::commit_schedule;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
+use super::free_space;
 use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
@@ -47,6 +49,7 @@ pub(super) struct JobWriter {
     pub(super) directory: JobDirectory,
     part_format: PartFormat,
     max_bytes: u64,
+    min_free: Option<u64>,
     /// The maximum time between commits, if the user set one.
     commit_every: Option<Duration>,
     clock: MonotonicClock,
@@ -147,11 +150,20 @@ impl JobWriter {
         let CommittedState { mut last, parts, until_checkpoint } = committed;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
-        last.begin_run(RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false, stopped_by: None });
-        Ok(Self {
+        let run = RunRecord {
+            command: command.into(),
+            started_at,
+            committed_at,
+            rows: 0,
+            ended: false,
+            stopped_by: None,
+        };
+        last.begin_run(run);
+        let writer = Self {
             directory,
             part_format,
             max_bytes: options.part_size,
+            min_free: options.min_free,
             commit_every: options.commit_interval,
             started: clock(),
             clock,
@@ -170,7 +182,15 @@ impl JobWriter {
             input: None,
             save_format: None,
             shards: None,
-        })
+        };
+        writer.shortage(0).map_or(Ok(writer), |shortage| Err(shortage.error))
+    }
+
+    /// Returns the shortage if there is too little space for `more` bytes beside the buffered ones.
+    pub(super) fn shortage(&self, more: u64) -> Option<Shortage> {
+        let open = [&self.succeeded, &self.failed].into_iter().filter_map(|series| series.open.as_ref());
+        let buffered: u64 = open.map(|part| part.writer.buffered_bytes()).sum();
+        free_space::shortage(self.directory.storage().as_ref(), self.min_free, buffered.saturating_add(more))
     }
 
     /// Makes later commits include the files of saved bodies.

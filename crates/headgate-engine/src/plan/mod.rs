@@ -5,7 +5,10 @@
 //! of the other rows are extrapolated, which is inaccurate for a list that is sorted by host.
 
 mod ceilings;
+mod disk;
+mod equal;
 mod hosts;
+mod invalid;
 mod masked;
 mod sample;
 mod size;
@@ -16,10 +19,12 @@ use serde::Serialize;
 
 pub(crate) use self::ceilings::Ceiling;
 use self::ceilings::{AssumedLatency, SampledWork, ceilings};
+pub(crate) use self::disk::DiskUse;
+use self::disk::KnownResults;
 pub(crate) use self::hosts::HostRows;
+pub(crate) use self::invalid::InvalidCause;
 pub(crate) use self::masked::PlannedRequest;
 use self::sample::InputSample;
-pub(crate) use self::sample::InvalidRow;
 pub(crate) use self::size::Size;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::credentials::credential_options;
@@ -65,9 +70,14 @@ pub struct Plan {
     pub hosts: Vec<HostRows>,
     /// Sampled rows that are not valid requests.
     pub invalid_rows: u64,
+    /// Why they are not, the most frequent cause first. If there are more causes, only the first ones are told apart.
+    pub invalid_causes: Vec<InvalidCause>,
+    /// Sampled requests that are equal to an earlier one.
+    pub equal_requests: u64,
+    /// `None`: the results go to no directory, or all rows are done.
+    pub disk: Option<DiskUse>,
     /// `None`: the job has none.
     pub credentials: Option<CredentialUse>,
-    pub first_invalid: Option<InvalidRow>,
     /// The first requests to be sent. If all sampled rows are done, and other rows are not, the first of these.
     pub requests: Vec<PlannedRequest>,
     /// The rates that the options allow, the lowest first.
@@ -117,11 +127,11 @@ pub struct Machine {
     pub ports_there_are: Option<u64>,
 }
 
-/// Plans a job; `latency_s` is the mean time of a response, if it is known.
+/// Plans a job; `latency_s` and `response_bytes` are the mean time and size of a response, if they are known.
 ///
 /// # Errors
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
-pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobError> {
+pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
     let mut options = completed(options)?;
     let set_notes = apply_stored_settings(&mut options)?;
@@ -154,7 +164,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     if run.retrying.idempotency_key {
         defaults = defaults.with_keys(match &found {
             FoundJob::Resumed { key_salt, .. } => *key_salt,
-            FoundJob::Nothing | FoundJob::Replaced(_) => {
+            FoundJob::Nothing | FoundJob::Replaced { .. } => {
                 notes.push("the idempotency keys are examples: a job generates its own".into());
                 KeySalt::random()?
             }
@@ -164,7 +174,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     let preparer = sample::preparer(defaults, TransportConfigs::default().of_run(request)?, run.limits.host_by);
     let sample = InputSample::of(source.as_mut(), preparer, options, done)?;
     let size = Size::of(source.as_ref(), &sample, requested, done.rows_done());
-    if let (Output::Directory(path), FoundJob::Replaced(_), Some(0)) = (&sink.output, &found, size.rows) {
+    if let (Output::Directory(path), FoundJob::Replaced { .. }, Some(0)) = (&sink.output, &found, size.rows) {
         return Err(no_rows_for(&requested.name(), path));
     }
 
@@ -186,6 +196,10 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes.push("the input was modified since: its rows are compared before the first request".into());
     }
 
+    let has_bodies = schema.field_with_name("body").is_ok() || requested.save_to.is_some();
+    let disk = disk_use(options, &found, &size, KnownResults::of(&found, requested, response_bytes, has_bodies));
+    notes.extend(disk.and_then(|disk| disk.warning()));
+
     if run.limits.host_by == HostBy::Address {
         notes.push("hostnames are counted as hosts here: their addresses are not looked up".into());
     }
@@ -200,19 +214,17 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     });
     Ok(Plan {
         input: shown_input(requested, source.as_ref()),
-        output: match &sink.output {
-            Output::Directory(path) => Some(path.display().to_string()),
-            Output::Stdout => Some("-".into()),
-            Output::Nowhere => None,
-        },
+        output: shown_output(&sink.output),
         directory: DirectoryUse::of(&found, &sink.output),
-        rows_replaced: if let FoundJob::Replaced(rows) = found { rows } else { 0 },
+        rows_replaced: if let FoundJob::Replaced { rows, .. } = found { rows } else { 0 },
         hosts_by: run.limits.host_by.name(),
         different_hosts: sample.hosts.count(),
         hosts: sample.hosts.top(),
-        invalid_rows: sample.invalid,
+        invalid_rows: sample.invalid.count(),
+        invalid_causes: sample.invalid.into_causes(),
+        equal_requests: sample.equal.count(),
+        disk,
         credentials: credential_use(options, sample.without_credentials),
-        first_invalid: sample.first_invalid,
         requests: if matches!(found, FoundJob::Resumed { is_over: true, .. }) { Vec::new() } else { sample.requests },
         ceilings,
         network: request.network.clone(),
@@ -229,6 +241,28 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         notes,
         size,
     })
+}
+
+/// Returns the use of the disk by the rest of the job.
+fn disk_use(options: &JobOptions, found: &FoundJob, size: &Size, known: KnownResults) -> Option<DiskUse> {
+    let Output::Directory(path) = &options.sink.output else { return None };
+    let is_over = matches!(found, FoundJob::Resumed { is_over: true, .. });
+    let has_results = options.sink.format != Format::None && !is_over;
+    has_results.then(|| DiskUse::of(path, size.left, known, options.sink.min_free))
+}
+
+impl KnownResults {
+    fn of(found: &FoundJob, source: &SourceOptions, response_bytes: Option<f64>, has_bodies: bool) -> Self {
+        let row_bytes = match found {
+            // Saved bodies are not in the parts.
+            FoundJob::Resumed { done, bytes, .. } if source.save_to.is_none() && done.rows_done() > 0 => {
+                Some(*bytes as f64 / done.rows_done() as f64)
+            }
+            _ => None,
+        };
+        let removed = if let FoundJob::Replaced { bytes, .. } = found { *bytes } else { 0 };
+        Self { row_bytes, response_bytes, has_bodies, removed }
+    }
 }
 
 /// Returns the destinations of the job's credentials, or `None` if it has none.
@@ -262,10 +296,18 @@ impl DirectoryUse {
         match found {
             FoundJob::Nothing if matches!(output, Output::Directory(_)) => Self::New,
             FoundJob::Nothing => Self::None,
-            FoundJob::Replaced(_) => Self::Replaced,
+            FoundJob::Replaced { .. } => Self::Replaced,
             FoundJob::Resumed { is_over: true, .. } => Self::Finished,
             FoundJob::Resumed { .. } => Self::Resumed,
         }
+    }
+}
+
+fn shown_output(output: &Output) -> Option<String> {
+    match output {
+        Output::Directory(path) => Some(path.display().to_string()),
+        Output::Stdout => Some("-".into()),
+        Output::Nowhere => None,
     }
 }
 

@@ -9,7 +9,6 @@ use headgate_core::limits::{CostOf, HostBy};
 use headgate_core::options::{JobOptions, RequestOptions};
 use headgate_core::row::Row;
 use headgate_core::schedule::hosts::{HostTable, MAX_HOSTS};
-use headgate_core::url_user::without_user;
 use headgate_http::defaults::Defaults;
 use headgate_http::live_defaults::LiveDefaults;
 use headgate_http::dial::transport::Transports;
@@ -20,9 +19,10 @@ use headgate_http::sent_body;
 use headgate_http::site::{Site, SiteMaker};
 use headgate_http::upload;
 use headgate_table::source::Source;
-use serde::Serialize;
 
+use super::equal::EqualRequests;
 use super::hosts::HostCounts;
+use super::invalid::InvalidRows;
 use super::masked::{MeasuredBody, PlannedRequest};
 use crate::job::DoneRows;
 
@@ -31,15 +31,6 @@ const MAX_ROWS: u64 = 100_000;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 /// The maximum number of requests that are shown.
 const SHOWN: usize = 3;
-
-/// The first row that is not a valid request.
-#[derive(Debug, Serialize)]
-pub struct InvalidRow {
-    pub row: u64,
-    pub url: String,
-    pub message: String,
-    pub detail: Option<String>,
-}
 
 /// The result of sampling.
 #[derive(Debug)]
@@ -50,10 +41,10 @@ pub(super) struct InputSample {
     /// The mean size of a row in a file, if it is known.
     pub(super) row_bytes: Option<f64>,
     pub(super) hosts: HostCounts,
-    pub(super) invalid: u64,
+    pub(super) invalid: InvalidRows,
+    pub(super) equal: EqualRequests,
     /// Rows whose hosts do not get credentials.
     pub(super) without_credentials: u64,
-    pub(super) first_invalid: Option<InvalidRow>,
     /// The first rows that are not done; if all are done, the first rows.
     pub(super) requests: Vec<PlannedRequest>,
     /// The total cost of the rows.
@@ -132,19 +123,15 @@ impl InputSample {
         self.bytes += row.bytes();
         match prepared(row, preparer, wire) {
             Ok(Prepared { site, rest }) => {
-                self.hosts.add(&site.route.key.origin);
+                let origin = &site.route.key.origin;
+                self.hosts.add(origin);
+                self.equal.add(row, origin, (wire, &rest), preparer);
                 self.without_credentials += u64::from(site.credentials.is_none());
                 self.cost += cost(row, options);
                 Some(Prepared { site, rest })
             }
             Err(Failure { reason, .. }) => {
-                self.invalid += 1;
-                self.first_invalid.get_or_insert_with(|| InvalidRow {
-                    row: row.ordinal,
-                    url: without_user(&row.url).into_owned(),
-                    message: reason.message.into_owned(),
-                    detail: reason.detail.map(Into::into),
-                });
+                self.invalid.add(row, reason);
                 None
             }
         }
@@ -152,7 +139,7 @@ impl InputSample {
 
     /// Returns the number of rows that can be sent.
     pub(super) fn valid(&self) -> u64 {
-        self.read - self.invalid
+        self.read - self.invalid.count()
     }
 
     fn none(options: &JobOptions) -> Self {
@@ -161,9 +148,9 @@ impl InputSample {
             is_all: false,
             row_bytes: None,
             hosts: HostCounts::new(options.run.limits.host_by),
-            invalid: 0,
+            invalid: InvalidRows::default(),
+            equal: EqualRequests::default(),
             without_credentials: 0,
-            first_invalid: None,
             requests: Vec::new(),
             cost: 0,
             bytes: 0,

@@ -42,7 +42,7 @@ impl Size {
         let left = rows.map(|rows| rows.saturating_sub(done));
         let requests_left = left.map(|left| match sample.read {
             0 => 0,
-            _ if sample.invalid == 0 => left,
+            _ if sample.invalid.count() == 0 => left,
             read => (left as f64 * sample.valid() as f64 / read as f64).round() as u64,
         });
         Self {

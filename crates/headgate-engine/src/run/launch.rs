@@ -242,6 +242,7 @@ impl Launch {
                 }
                 sink_thread::start(SinkThread {
                     sink,
+                    shortage: None,
                     outcomes,
                     tick: self.tick,
                     scheduler,

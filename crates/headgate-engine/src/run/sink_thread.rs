@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::message::Message;
 use headgate_http::save::paths::Unused;
 use headgate_table::columns::builder::OutcomeBatch;
-use headgate_table::sink::{Ending, Sink};
+use headgate_table::sink::{Ending, Shortage, Sink};
 
 use super::live::LiveRun;
 use crate::engine::credentials::EndRenewal;
@@ -17,6 +17,9 @@ use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, runtime, spawn};
 use crate::job::JobProgress;
 use crate::stats::usage::Moment;
+
+/// The minimum interval between two checks of the space of the output, other than at ticks.
+const SPACE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The moment at which the run has ended, which is set once.
 #[derive(Debug, Default)]
@@ -72,6 +75,8 @@ impl Done {
 /// The state of the sink's thread.
 pub(super) struct SinkThread {
     pub(super) sink: Box<dyn Sink>,
+    /// Why the run stops, if the output has too little space for further rows.
+    pub(super) shortage: Option<JobError>,
     pub(super) outcomes: async_channel::Receiver<OutcomeBatch>,
     /// The interval between the sink's ticks.
     pub(super) tick: Duration,
@@ -141,6 +146,7 @@ impl Drop for Stopping {
 
 impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
+        let was_finished = self.is_job_finished();
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
@@ -151,25 +157,49 @@ impl SinkThread {
             stopped_by: stopped_by.as_deref(),
         };
         let finished = self.sink.finish(&ending);
-        written.and_then(|flow| finished.map(|()| flow))
+        let flow = written.and_then(|flow| finished.map(|()| flow))?;
+        // The rows in flight may have been the last ones. A job that is retried was finished before.
+        let is_over = !was_finished && self.is_job_finished();
+        self.shortage.take().filter(|_| !is_over).map_or(Ok(flow), Err)
+    }
+
+    fn is_job_finished(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| progress.commit().finished)
     }
 
     async fn write_all(&mut self) -> Result<ControlFlow<()>, JobError> {
         let mut ticks = tokio::time::interval(self.tick);
+        let mut space_checked = Instant::now();
         loop {
             tokio::select! {
                 batch = self.outcomes.recv() => {
                     let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
+                    if space_checked.elapsed() >= SPACE_INTERVAL {
+                        self.check_space();
+                        space_checked = Instant::now();
+                    }
                     if self.sink.write(batch)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
                 _ = ticks.tick() => {
                     self.live.apply_changes(Instant::now());
+                    self.check_space();
                     self.sink.tick()?;
                 }
             }
         }
+    }
+
+    /// Stops the run if the output has too little space for further rows. The rest is committed.
+    fn check_space(&mut self) {
+        let Some(Shortage { error, is_urgent }) = self.sink.shortage() else { return };
+        if is_urgent {
+            self.scheduler.stop(Instant::now());
+        } else if self.shortage.is_none() {
+            self.scheduler.stop_in_order();
+        }
+        self.shortage.get_or_insert(error);
     }
 }
 

@@ -19,6 +19,7 @@ mod fail_on;
 mod faults;
 mod fed;
 mod figures;
+mod free_space;
 mod grouping;
 mod harness;
 mod http2;

@@ -15,6 +15,9 @@ pub trait PartWriter: Send {
     /// Returns the approximate size of the file if it were finished now.
     fn bytes(&self) -> u64;
 
+    /// Returns how many of these bytes are not in the file yet.
+    fn buffered_bytes(&self) -> u64;
+
     /// Adds all rows of a finished part of the same format and columns, in little memory however large it is. Returns
     /// the number of rows.
     ///

@@ -32,6 +32,11 @@ pub trait Sink: Send {
         Ok(())
     }
 
+    /// Returns what is wrong if the output has too little space for further rows. The run then stops in order.
+    fn shortage(&self) -> Option<Shortage> {
+        None
+    }
+
     /// Makes everything written so far final; the engine writes nothing afterwards. After an error of `write` or `tick`, it
     /// still saves the rows that the error left intact.
     ///
@@ -40,6 +45,14 @@ pub trait Sink: Send {
     fn finish(&mut self, _ending: &Ending) -> Result<(), JobError> {
         Ok(())
     }
+}
+
+/// Too little space for further rows; there is still enough to commit those that were received.
+#[derive(Debug)]
+pub struct Shortage {
+    pub error: JobError,
+    /// The space may not suffice for the attempts in flight, either.
+    pub is_urgent: bool,
 }
 
 /// The end of a run.

@@ -92,6 +92,11 @@ impl Rounds {
         self.state().round.as_ref().is_some_and(RetryRound::is_complete)
     }
 
+    /// Returns the size of the parts of the round, which are replaced together.
+    pub(super) fn bytes(&self) -> u64 {
+        self.state().round.as_ref().map_or(0, |round| round.parts.iter().map(|part| part.bytes).sum())
+    }
+
     /// Returns the uncommitted outcomes to the sink, which commits them now. `None`: there are none.
     pub(super) fn take_outcomes(&self) -> Option<RoundOutcomes> {
         let mut state = self.state();

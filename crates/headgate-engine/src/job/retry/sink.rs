@@ -10,7 +10,7 @@ use headgate_core::error::JobError;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::read_part;
-use headgate_table::sink::{Ending, Sink};
+use headgate_table::sink::{Ending, Shortage, Sink};
 
 use super::rounds::{RoundOutcomes, Rounds};
 use crate::job::commit::PartRecord;
@@ -107,6 +107,11 @@ impl Sink for RetrySink {
         let replaced = self.replace_if_due();
         self.failed |= replaced.is_err();
         replaced
+    }
+
+    fn shortage(&self) -> Option<Shortage> {
+        // The next commit has the other rows of these parts as well.
+        self.writer.shortage(self.rounds.bytes())
     }
 
     fn finish(&mut self, ending: &Ending) -> Result<(), JobError> {

@@ -7,7 +7,7 @@ use headgate_core::error::{JobError, cause};
 use headgate_core::message;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::read::recovery_advice;
-use headgate_table::sink::Ending;
+use headgate_table::sink::{Ending, Shortage};
 
 use super::{CommitChange, JobWriter, MAX_FAILED_ROWS};
 use crate::job::commit::PartRecord;
@@ -49,8 +49,8 @@ impl JobWriter {
     }
 
     /// Merges small parts of each kind into new ones. For each full part, a commit adds it and removes the parts that it was
-    /// made of. So the disk needs space for only one more part, and a later run continues after the last commit. Returns
-    /// `false` if the run was stopped.
+    /// made of. So the disk needs space for only one more part, or less if parts are merged into smaller ones, and a later run
+    /// continues after the last commit. Returns `false` if the run was stopped.
     fn merge(&mut self, done_rows: &DoneRows, stopped: &dyn Fn() -> bool) -> Result<bool, JobError> {
         let is_small = |part: &&PartRecord| part.bytes < self.max_bytes / SMALL_SHARE;
         // In the order of their numbers, which is about that of the input.
@@ -70,9 +70,14 @@ impl JobWriter {
                     self.discard_uncommitted();
                     return Ok(false);
                 }
-                if self.is_full_with(kind, &part) {
+                // What was merged so far replaces the parts that it was made of, which frees space for more.
+                if self.is_full_with(kind, &part) || !removes.is_empty() && self.shortage(part.bytes).is_some() {
                     let removes = mem::take(&mut removes);
                     self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
+                }
+                if let Some(Shortage { error, .. }) = self.shortage(part.bytes) {
+                    self.discard_uncommitted();
+                    return Err(error);
                 }
                 self.append(kind, &part)?;
                 self.progress.count_merged_part();

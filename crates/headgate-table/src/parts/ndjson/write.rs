@@ -44,7 +44,11 @@ impl PartWriter for NdjsonPart {
     }
 
     fn bytes(&self) -> u64 {
-        self.out.get_ref().bytes() + self.out.buffer().len() as u64
+        self.out.get_ref().bytes() + self.buffered_bytes()
+    }
+
+    fn buffered_bytes(&self) -> u64 {
+        self.out.buffer().len() as u64
     }
 
     fn append(&mut self, storage: &dyn Storage, part: &Path, crc32: u32) -> io::Result<u64> {

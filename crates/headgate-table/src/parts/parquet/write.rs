@@ -164,7 +164,11 @@ impl PartWriter for ParquetPart {
     }
 
     fn bytes(&self) -> u64 {
-        (self.writer.bytes_written() + self.group.as_ref().map_or(0, Group::encoded_bytes)) as u64
+        self.writer.bytes_written() as u64 + self.buffered_bytes()
+    }
+
+    fn buffered_bytes(&self) -> u64 {
+        self.group.as_ref().map_or(0, Group::encoded_bytes) as u64
     }
 
     fn append(&mut self, storage: &dyn Storage, part: &Path, crc32: u32) -> io::Result<u64> {
