@@ -302,8 +302,8 @@ options! {
     SelectedOptions "The columns that are made of responses." { group: "columns", of_job: true } [
         Extract "extract" OptionKind::Selection =>
             "Columns to make of responses: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a \
-                header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or \
-                `json`. What is not there is null."
+                header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, \
+                `decimal(20,2)` (precision and scale), `timestamp` or `json`. What is not there is null."
             { metavar: "NAME=PATH",
               flag_help: "make a column of a JSON value or a header; can be repeated" }
         Require "require" OptionKind::List => "Extracted columns without which a row fails as `unexpected_response`. Only responses with a status 2xx need \
@@ -567,7 +567,7 @@ options! {
     ]
     CostRuleOptions "The cost of rows without that column." { group: "costs" } [
         CostFromResponse "cost_from_response" OptionKind::Text =>
-            "An extracted column, of type `int64` or `float64`, that says what a row has cost in the end: what was \
+            "An extracted column of numbers (`int64`, `float64`, `decimal`) that says what a row has cost in the end: what was \
                 estimated by `cost_column` or `cost_estimate` is corrected by it."
             { metavar: "COLUMN", flag_help: "the extracted column that says what a row has cost in the end" }
         CostEstimate "cost_estimate" OptionKind::Choice { choices: RowCost::NAMES } =>
