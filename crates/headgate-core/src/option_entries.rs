@@ -256,9 +256,10 @@ options! {
             { default: DefaultValue::Whole(DEFAULT_READ_AHEAD), unit: "rows", metavar: "ROWS", group: "resources" }
     ]
     MethodOption "The method of rows without their own." { group: "request", of_job: true } [
-        Method "method" OptionKind::Text => "Method for rows without their own."
+        Method "method" OptionKind::Text =>
+            "Method for rows without their own. `HEAD,GET` sends HEAD, and GET where the server refuses that with 405 or 501."
             { default_means: "`GET`, or `POST` for a request with a body", flags: &["-X", "--request", "--method"],
-              metavar: "METHOD" }
+              metavar: "METHOD", flag_help: "method for rows without their own, or HEAD,GET to fall back to GET" }
     ]
     PolicyOptions "The user agent, and which rows fail." { group: "request", of_job: true } [
         UserAgent "user_agent" OptionKind::Text => "The `User-Agent` header."

@@ -21,6 +21,7 @@ mod fed;
 mod figures;
 mod grouping;
 mod harness;
+mod head;
 mod http2;
 mod http2_frames;
 mod http2_resends;

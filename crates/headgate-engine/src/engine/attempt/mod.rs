@@ -6,6 +6,7 @@
 //! memory for an exchange.
 
 mod conclude;
+mod head;
 mod robots;
 mod schedule;
 mod select;
@@ -149,6 +150,7 @@ impl<'a> Attempt<'a> {
     /// Cancelling it closes the connection, or resets the stream.
     pub(super) async fn run(mut self, state: &mut LaneState) -> Batch {
         state.from_outside = self.is_from_outside();
+        self.skip_refused_head();
         if let Some(failure) = self.refusal(state).await {
             return Box::pin(self.fail(NoResponse::not_tried(failure), state)).await;
         }

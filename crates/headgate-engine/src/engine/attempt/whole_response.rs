@@ -7,6 +7,7 @@ use headgate_core::response::ResponseRef;
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
+use headgate_http::method::refuses_head;
 use headgate_table::columns::select::NO_BODY;
 
 use super::{Attempt, RowNow};
@@ -43,6 +44,7 @@ impl Attempt<'_> {
             // Where a batch waits for the sink, an outcome waits in its lane for the next one.
             && share.gathered.has_room(|| bytes + self.row(Row::bytes))
             && !self.may_redirect(head.status)
+            && !(refuses_head(head.status) && self.may_fall_back())
             && !self.is_streamed();
         if !is_plain {
             return None;
@@ -61,6 +63,7 @@ impl Attempt<'_> {
         };
         if let Some(route) = state.route() {
             share.note_response(route, at);
+            self.note_head(head.status, route);
         }
         if self.requeue_for_retry(end, Some(headers), false, at) == RowNow::Requeued {
             return Some(Batch::HasRoom);
