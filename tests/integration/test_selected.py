@@ -121,6 +121,15 @@ def test_a_decimal_has_the_digits_that_the_server_wrote(format: str) -> None:
     assert "1000.00" in shown
 
 
+def test_the_summary_names_a_column_that_never_had_a_value() -> None:
+    with changing(b'{"price": 19.99}') as origin:
+        flags = ("--extract", "price:decimal(20,2)=$.prce", "--extract", "found=$.price")
+        shown = command("fetch", f"{origin.url}/[1-1000]", "-o", "out", *flags, check=0).stderr
+    (note,) = [line for line in shown.splitlines() if "was null" in line]
+    why = "was null in all 1,000 rows with a status 2xx: are its path and its type right?"
+    assert note.endswith(f'--extract "price:decimal(20,2)=$.prce" {why}')
+
+
 def test_an_invalid_selection_is_refused_with_its_flag() -> None:
     with serving() as url:
         for expected, flags in (

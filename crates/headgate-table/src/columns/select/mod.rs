@@ -62,6 +62,8 @@ pub struct Selection {
 #[derive(Debug)]
 struct WantedColumn {
     name: String,
+    /// As the user has written it.
+    text: String,
     is_of: SelectedType,
     is_header: bool,
 }
@@ -129,7 +131,8 @@ impl Selection {
         } else {
             return Err(format!("{source:?} is neither a JSONPath, which begins with $, nor header:name"));
         }
-        self.columns.push(WantedColumn { name: name.to_owned(), is_of, is_header: header.is_some() });
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.columns.push(WantedColumn { name, text, is_of, is_header: header.is_some() });
         Ok(())
     }
 
@@ -160,6 +163,11 @@ impl Selection {
 
     pub fn fields(&self) -> Fields {
         self.columns.iter().map(|column| Field::new(&column.name, column.is_of.data_type(), true)).collect()
+    }
+
+    /// Returns what the user has written for each column, and whether it is of a header.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().map(|column| (&*column.text, column.is_header))
     }
 
     /// Returns whether values of bodies are selected.
