@@ -39,4 +39,4 @@ def test_the_result_is_that_of_the_get_where_head_is_refused() -> None:
 
 def test_another_list_of_methods_is_refused() -> None:
     (error,) = command("fetch", "http://127.0.0.1:1/", "-o", "out", "-X", "GET,HEAD", "-q", check=2).errors()
-    assert "--method 'GET,HEAD' is not an HTTP method: the only list of methods is HEAD,GET, which" in error
+    assert "--method 'GET,HEAD' is not an HTTP method: the only list is HEAD,GET, which" in error

@@ -95,16 +95,16 @@ def test_responses_without_required_values_are_failed_rows_that_can_be_retried()
     assert [(42, None, 2)] * 3 == [(row["a"], row["error_text"], row["attempts"]) for row in rows]
 
 
-PRICES = b"[0.1, 19.99, 12345678901234567890.12, 1e3, \"1.50\", 1.500, 0.001, 1000000000000000000000, null]"
+PRICES = b'[0.1, 19.99, 12345678901234567890.12, 1e3, "1.50", 1.500, 0.001, 1000000000000000000000, null]'
 EXACT = [*map(Decimal, ("0.10", "19.99", "12345678901234567890.12", "1000.00", "1.50", "1.50")), None, None, None]
 
 
-@pytest.mark.parametrize("format", ["parquet", "ndjson"])
-def test_a_decimal_has_the_digits_that_the_server_wrote(format: str) -> None:
+@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+def test_a_decimal_has_the_digits_that_the_server_wrote(file_format: str) -> None:
     columns = {f"p{index}:decimal(22,2)": f"$[{index}]" for index in range(len(EXACT))}
     with changing(PRICES) as origin:
         flags = [flag for name, path in columns.items() for flag in ("--extract", f"{name}={path}")]
-        command("fetch", f"{origin.url}/", "-o", "out", "--format", format, *flags, check=0)
+        command("fetch", f"{origin.url}/", "-o", "out", "--format", file_format, *flags, check=0)
         with headgate.Client() as client:
             of_client = pa.table(client.fetch_many([f"{origin.url}/"]).to_arrow_batches(extract=columns))
         table = pa.table({"url": [f"{origin.url}/"]})
@@ -113,7 +113,7 @@ def test_a_decimal_has_the_digits_that_the_server_wrote(format: str) -> None:
     for results in (of_job, of_client, of_batches):
         assert EXACT == [results[f"p{index}"][0].as_py() for index in range(len(EXACT))]
         assert {pa.decimal128(22, 2)} == {results.schema.field(f"p{index}").type for index in range(len(EXACT))}
-    if format == "ndjson":
+    if file_format == "ndjson":
         (part,) = Path("out").glob("part-*.ndjson")
         assert '"p2":12345678901234567890.12,' in part.read_text()
     shown = command("show", "out", "--columns", "p1,p3", check=0).stdout
@@ -142,8 +142,10 @@ def test_an_invalid_selection_is_refused_with_its_flag() -> None:
                 ("--extract", "a=$.a", "--require", "b"),
             ),
             (
-                "--extract 'a:decimal(2,3)=$.a': \"decimal(2,3)\" is not a type: write decimal(PRECISION,SCALE), "
-                "as in decimal(20,2): 1 to 38 digits, SCALE of them after the point",
+                (
+                    "--extract 'a:decimal(2,3)=$.a': \"decimal(2,3)\" is not a type: write decimal(PRECISION,SCALE), "
+                    "as in decimal(20,2): 1 to 38 digits, SCALE of them after the point"
+                ),
                 ("--extract", "a:decimal(2,3)=$.a"),
             ),
             (

@@ -69,8 +69,7 @@ def accept(**options: Any) -> None:
         ("part_size must be at least 1, not 0", {"part_size": 0}),
         ("method 'GET /' is not an HTTP method", {"method": "GET /"}),
         (
-            "method 'GET,POST' is not an HTTP method: the only list of methods is HEAD,GET, which sends GET where a server "
-            "refuses HEAD",
+            "method 'GET,POST' is not an HTTP method: the only list is HEAD,GET, which sends GET where HEAD is refused",
             {"method": "GET,POST"},
         ),
         ("method must be text, not int", {"method": 5}),

@@ -285,7 +285,7 @@ impl Mistakes {
     fn check_headers(&mut self, request: &RequestOptions) {
         if let Some(method) = request.method.as_ref().filter(|method| !is_token(method) && *method != HEAD_OR_GET) {
             let only = if method.contains(',') {
-                ": the only list of methods is HEAD,GET, which sends GET where a server refuses HEAD"
+                ": the only list is HEAD,GET, which sends GET where HEAD is refused"
             } else {
                 ""
             };
