@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -104,11 +105,13 @@ def test_the_schema_has_what_is_selected_and_every_type_of_the_input(spark: Any,
         " timestamp_ntz '2026-05-01 12:00:00' as wall, cast(null as string) as nothing, true as is_so, 1.5f as share"
     )
     fetch = headgate.spark.fetch(
-        url=server + "/{id}", extract={"length:int64": "header:content-length"}, drop=["body", "headers"]
+        url=server + "/{id}",
+        extract={"length:int64": "header:content-length", "exact:decimal(20,2)": "header:content-length"},
+        drop=["body", "headers"],
     )
     results = frame.mapInArrow(fetch, fetch.schema(frame))
     (row,) = results.collect()
-    assert (200, 13) == (row["status"], row["length"])
+    assert (200, 13, Decimal("13.00")) == (row["status"], row["length"], row["exact"])
     assert frame.collect() == results.select(frame.columns).collect()
     assert {"body", "headers"}.isdisjoint(results.columns)
 

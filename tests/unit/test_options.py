@@ -68,6 +68,10 @@ def accept(**options: Any) -> None:
         ("shutdown_timeout must be 0 seconds or more and at most 31536000, not -1", {"shutdown_timeout": -1}),
         ("part_size must be at least 1, not 0", {"part_size": 0}),
         ("method 'GET /' is not an HTTP method", {"method": "GET /"}),
+        (
+            "method 'GET,POST' is not an HTTP method: the only list is HEAD,GET, which sends GET where HEAD is refused",
+            {"method": "GET,POST"},
+        ),
         ("method must be text, not int", {"method": 5}),
         ("user_agent must be text, not None", {"user_agent": None}),
         ("user_agent contains a control character", {"user_agent": "a\r\nb"}),

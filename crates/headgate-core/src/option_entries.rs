@@ -256,9 +256,10 @@ options! {
             { default: DefaultValue::Whole(DEFAULT_READ_AHEAD), unit: "rows", metavar: "ROWS", group: "resources" }
     ]
     MethodOption "The method of rows without their own." { group: "request", of_job: true } [
-        Method "method" OptionKind::Text => "Method for rows without their own."
+        Method "method" OptionKind::Text =>
+            "Method for rows without their own. `HEAD,GET` sends HEAD, and GET where the server refuses that with 405 or 501."
             { default_means: "`GET`, or `POST` for a request with a body", flags: &["-X", "--request", "--method"],
-              metavar: "METHOD" }
+              metavar: "METHOD", flag_help: "method for rows without their own, or HEAD,GET to fall back to GET" }
     ]
     PolicyOptions "The user agent, and which rows fail." { group: "request", of_job: true } [
         UserAgent "user_agent" OptionKind::Text => "The `User-Agent` header."
@@ -303,8 +304,8 @@ options! {
     SelectedOptions "The columns that are made of responses." { group: "columns", of_job: true } [
         Extract "extract" OptionKind::Selection =>
             "Columns to make of responses: `name=$.path` takes a value of a JSON body (RFC 9535), `name=header:name` a \
-                header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, `timestamp` or \
-                `json`. What is not there is null."
+                header. `name:type=...` gives the column a type: `string`, `int64`, `float64`, `bool`, \
+                `decimal(20,2)` (precision and scale), `timestamp` or `json`. What is not there is null."
             { metavar: "NAME=PATH",
               flag_help: "make a column of a JSON value or a header; can be repeated" }
         Require "require" OptionKind::List => "Extracted columns without which a row fails as `unexpected_response`. Only responses with a status 2xx need \
@@ -589,7 +590,7 @@ options! {
     ]
     CostRuleOptions "The cost of rows without that column." { group: "costs" } [
         CostFromResponse "cost_from_response" OptionKind::Text =>
-            "An extracted column, of type `int64` or `float64`, that says what a row has cost in the end: what was \
+            "An extracted column of numbers (`int64`, `float64`, `decimal`) that says what a row has cost in the end: what was \
                 estimated by `cost_column` or `cost_estimate` is corrected by it."
             { metavar: "COLUMN", flag_help: "the extracted column that says what a row has cost in the end" }
         CostEstimate "cost_estimate" OptionKind::Choice { choices: RowCost::NAMES } =>

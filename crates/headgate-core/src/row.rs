@@ -53,6 +53,8 @@ pub struct RowProgress {
     before: Option<Before>,
     /// The redirect chain of its attempt, if it was redirected.
     chain: Option<Box<RedirectChain>>,
+    /// Whether a server has refused its HEAD.
+    head_was_refused: bool,
 }
 
 /// Headers of a request: names and values in the order of the input, repeats kept.
@@ -200,7 +202,17 @@ impl Row {
         self.progress.get_or_insert_default().before = Some(before);
     }
 
-    /// Returns its redirect chain, if it was redirected.
+    /// Sets its method, which replaces that of the run.
+    pub fn set_method(&mut self, method: &str) {
+        self.extra.get_or_insert_default().method = Some(method.into());
+    }
+
+    /// Counts a HEAD that a server has refused as an attempt of its own, which is no retry.
+    pub fn count_refused_head(&mut self) {
+        self.progress.get_or_insert_default().head_was_refused = true;
+    }
+
+    /// Returns its redirect chain, if it was redirected or a server has refused its HEAD.
     pub fn chain(&self) -> Option<&RedirectChain> {
         self.progress.as_ref().and_then(|progress| progress.chain.as_deref())
     }
@@ -258,7 +270,8 @@ impl Row {
 
     /// Returns the number of attempts before the next one.
     pub fn attempts_before(&self) -> u16 {
-        self.before().map_or(0, |before| before.attempts)
+        let refused_head = self.progress.as_ref().is_some_and(|progress| progress.head_was_refused);
+        self.before().map_or(0, |before| before.attempts) + u16::from(refused_head)
     }
 
     /// Returns about how much memory it needs.

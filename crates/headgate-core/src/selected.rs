@@ -40,6 +40,8 @@ pub enum SelectedValue {
     Int64(i64),
     Float64(f64),
     Bool(bool),
+    /// A decimal without its point; its column has the scale.
+    Decimal(i128),
     /// Microseconds since 1970, in UTC.
     Timestamp(i64),
 }

@@ -4,10 +4,15 @@ use headgate_core::reason::{Reason, shown};
 use headgate_core::row::{Row, RowExtra};
 use http::Method;
 
+/// The only list of methods: HEAD, and GET where a server refuses that.
+pub const HEAD_OR_GET: &str = "HEAD,GET";
+
 /// The methods of rows that have none of their own.
 #[derive(Debug, Clone)]
 pub struct Methods {
     of_run: Method,
+    /// Whether these are [`HEAD_OR_GET`].
+    fall_back: bool,
     /// The method of rows that have a body of their own.
     with_body: Method,
 }
@@ -21,9 +26,10 @@ impl Methods {
     pub fn new(option: Option<&str>, run_has_body: bool) -> Result<Self, Reason> {
         Ok(if let Some(option) = option {
             let method = parse(option)?;
-            Self { of_run: method.clone(), with_body: method }
+            Self { of_run: method.clone(), with_body: method, fall_back: option == HEAD_OR_GET }
         } else {
-            Self { of_run: if run_has_body { Method::POST } else { Method::GET }, with_body: Method::POST }
+            let of_run = if run_has_body { Method::POST } else { Method::GET };
+            Self { of_run, with_body: Method::POST, fall_back: false }
         })
     }
 
@@ -41,7 +47,13 @@ impl Methods {
     pub fn name<'a>(&'a self, row: &'a Row) -> &'a str {
         let extra = row.extra.as_deref();
         let own = extra.and_then(|extra| extra.method.as_deref());
-        own.unwrap_or_else(|| self.of_row(extra).as_str())
+        own.map_or_else(|| self.of_row(extra).as_str(), first_of)
+    }
+
+    /// Returns whether a row's request is a HEAD that is replaced by a GET where a server refuses it.
+    pub fn falls_back(&self, row: &Row) -> bool {
+        let own = row.extra.as_deref().and_then(|extra| extra.method.as_deref());
+        own.map_or(self.fall_back, |own| own == HEAD_OR_GET)
     }
 }
 
@@ -57,12 +69,22 @@ pub fn lacks_capitals(name: &str) -> bool {
         && STANDARD.iter().any(|standard| standard.eq_ignore_ascii_case(name))
 }
 
-/// Parses a method.
+/// Returns whether a response with this status refuses HEAD, and perhaps only that (RFC 9110 sections 15.5.6 and 15.6.2).
+pub fn refuses_head(status: u16) -> bool {
+    matches!(status, 405 | 501)
+}
+
+/// Returns the method that is sent first.
+fn first_of(name: &str) -> &str {
+    if name == HEAD_OR_GET { Method::HEAD.as_str() } else { name }
+}
+
+/// Parses a method; of [`HEAD_OR_GET`], the first.
 ///
 /// # Errors
 /// Returns a message for the user if the method can't be sent.
 pub fn parse(text: &str) -> Result<Method, Reason> {
-    match Method::from_bytes(text.as_bytes()) {
+    match Method::from_bytes(first_of(text).as_bytes()) {
         Ok(Method::CONNECT) => Err("CONNECT requests a tunnel, which has no result".into()),
         Ok(method) => Ok(method),
         Err(_) => Err(Reason::new("this is not an HTTP method").with(shown(text.as_bytes()))),
@@ -102,11 +124,23 @@ mod tests {
             ("GET", Some("GET"), false, None, body()),
             ("PATCH", Some("PATCH"), true, None, body()),
             ("DELETE", Some("PATCH"), true, Some("DELETE"), body()),
+            ("HEAD", Some("HEAD,GET"), false, None, None),
+            ("HEAD", None, false, Some("HEAD,GET"), None),
+            ("GET", Some("HEAD,GET"), false, Some("GET"), None),
         ] {
             let methods = Methods::new(option, run_has_body).expect("methods");
             let extra = RowExtra { method: own.map(Into::into), body: body.map(Into::into), ..RowExtra::default() };
             let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, "http://a/") };
             assert_eq!(expected, methods.name(&row));
+            assert_eq!(expected == "HEAD", methods.falls_back(&row));
         }
+    }
+
+    #[test]
+    fn head_and_get_are_the_only_list_of_methods() {
+        for list in ["GET,POST", "GET,HEAD", "HEAD,GET,POST", "HEAD, GET", "head,get"] {
+            assert!(parse(list).is_err(), "{list}");
+        }
+        assert_eq!(Some(Method::HEAD), parse(HEAD_OR_GET).ok());
     }
 }

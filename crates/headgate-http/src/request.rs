@@ -240,6 +240,11 @@ impl Preparer {
         self.sites.host(row.target())?.responded_at()
     }
 
+    /// Returns whether the host of a row's next request refuses HEAD.
+    pub fn host_refuses_head(&mut self, row: &Row) -> bool {
+        self.sites.host(row.target()).is_some_and(|host| host.refuses_head())
+    }
+
     /// Returns the route to an origin; see [`Sites::route`].
     pub fn route(&self, origin: Origin) -> Rc<Route> {
         self.sites.route(origin)

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ const EVICTED_FRACTION: usize = 4;
 const ADDRESS_FOR: Duration = Duration::from_secs(600);
 /// The time for which a host's HTTP version is remembered. Each new connection renews it.
 const VERSION_FOR: Duration = Duration::from_secs(3600);
+/// A host that has refused so many HEADs, and accepted none since the first of them, gets no more of them.
+const MAX_REFUSED_HEADS: u8 = 8;
 
 /// The version of HTTP that a host speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct Host {
     created: Instant,
     /// Whole seconds from `created` to the last response, plus 1; 0: there was none.
     responded: AtomicU32,
+    /// The number of HEADs that it has refused since it last accepted one.
+    refused_heads: AtomicU8,
 }
 
 /// Each fact has a time until which it is valid.
@@ -59,7 +63,13 @@ impl Learned {
 
 impl Host {
     pub fn new(now: Instant) -> Self {
-        Self { connections: Arc::default(), learned: Mutex::default(), created: now, responded: AtomicU32::new(0) }
+        Self {
+            connections: Arc::default(),
+            learned: Mutex::default(),
+            created: now,
+            responded: AtomicU32::new(0),
+            refused_heads: AtomicU8::new(0),
+        }
     }
 
     /// Records that response headers came. Returns whether they are the first of their second.
@@ -77,6 +87,26 @@ impl Host {
     pub fn responded_at(&self) -> Option<Instant> {
         let second = self.responded.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.created + Duration::from_secs(second.into()))
+    }
+
+    /// Records the status of a response to HEAD. 501 is about the whole host, 405 only about one URL (RFC 9110 sections
+    /// 15.6.2 and 15.5.6).
+    pub fn note_head(&self, status: u16) {
+        let before = self.refused_heads.load(Ordering::Relaxed);
+        let refused = match status {
+            501 => MAX_REFUSED_HEADS,
+            405 => before.saturating_add(1),
+            ..400 | 404 | 410 => 0,
+            _ => before,
+        };
+        if refused != before {
+            self.refused_heads.store(refused, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether it refuses HEAD, as far as is known.
+    pub fn refuses_head(&self) -> bool {
+        self.refused_heads.load(Ordering::Relaxed) >= MAX_REFUSED_HEADS
     }
 
     /// Returns the address of the last connection, if those before it failed or were too slow.

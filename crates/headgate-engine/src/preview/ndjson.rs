@@ -7,6 +7,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use headgate_core::error::cause;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::table::Preview;
 use super::text;
@@ -34,11 +35,16 @@ pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<(),
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let object: Object =
-            serde_json::from_slice(&line).map_err(|error| format!("line {number} is not a JSON object: {error}"))?;
+        let not_json = |error| format!("line {number} is not a JSON object: {error}");
+        let object: Object<'_> = serde_json::from_slice(&line).map_err(not_json)?;
         preview.rows.push(Vec::new());
-        for (key, value) in object.0 {
-            let (name, value) = named(&key, &value);
+        for (key, raw) in object.0 {
+            let (name, value) = if raw.get().starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+                // A number has the digits that it was written with.
+                (&key[..], Some(text::text(raw.get())))
+            } else {
+                named(&key, &serde_json::from_str(raw.get()).map_err(not_json)?)
+            };
             let column = preview.column(name);
             preview.set(column, value);
         }
@@ -48,20 +54,20 @@ pub(super) fn read(file: File, rows: usize, preview: &mut Preview) -> Result<(),
 }
 
 /// The members of an object in their order.
-struct Object(Vec<(String, Value)>);
+struct Object<'t>(Vec<(String, &'t RawValue)>);
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for Object<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Members;
 
         impl<'de> Visitor<'de> for Members {
-            type Value = Object;
+            type Value = Object<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     members.push(member);

@@ -16,6 +16,7 @@ use headgate_core::token_source::TokenOptions;
 use headgate_http::defaults::RESERVED_HEADERS;
 use headgate_http::dial::transport;
 use headgate_http::idempotency_key::IDEMPOTENCY_KEY;
+use headgate_http::method::HEAD_OR_GET;
 use headgate_table::columns::select::Selection;
 use headgate_table::source::first_that_holds;
 
@@ -283,8 +284,13 @@ impl Mistakes {
     }
 
     fn check_headers(&mut self, request: &RequestOptions) {
-        if let Some(method) = request.method.as_ref().filter(|method| !is_token(method)) {
-            self.add(OptionName::Method, format!("'{method}' is not an HTTP method"));
+        if let Some(method) = request.method.as_ref().filter(|method| !is_token(method) && *method != HEAD_OR_GET) {
+            let only = if method.contains(',') {
+                ": the only list is HEAD,GET, which sends GET where HEAD is refused"
+            } else {
+                ""
+            };
+            self.add(OptionName::Method, format!("'{method}' is not an HTTP method{only}"));
         }
         self.add_if(has_control_character(&request.user_agent), OptionName::UserAgent, CONTROL);
         self.check_pairs(OptionName::Headers, &request.headers);

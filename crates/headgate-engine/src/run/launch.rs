@@ -156,6 +156,7 @@ impl Launch {
         let clock = Clock::start();
         let (started, mut throttling, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
+        let selection = self.columns.selection.clone();
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
         let (assigned, state, live) = match begin(&window)? {
             StartedOutput::Finished(state) => {
@@ -194,7 +195,7 @@ impl Launch {
                     clock,
                     limits,
                     methods,
-                    selection: self.columns.selection.clone().map(|selection| selection as _),
+                    selection: selection.clone().map(|selection| selection as _),
                     omits_bodies: !self.columns.has("body"),
                     columns: sink.wants_results().then_some(self.columns),
                     outcomes: outcome_sender,
@@ -269,14 +270,10 @@ impl Launch {
             reader_gone,
             aborted: OnceLock::new(),
             assigned,
-            monitor: Mutex::new(Monitor::new(
-                started,
-                setting,
-                workers,
-                size,
-                window,
-                throttling.map(|scheduler| scheduler as _),
-            )),
+            monitor: Mutex::new(
+                Monitor::new(started, setting, workers, size, window, throttling.map(|scheduler| scheduler as _))
+                    .extracting(selection),
+            ),
             stopped_by,
             state,
             output: self.output,

@@ -2,6 +2,7 @@
 
 pub(crate) mod bottleneck;
 pub(crate) mod bottleneck_kind;
+pub(crate) mod extracted;
 pub(crate) mod failures;
 pub(crate) mod lanes;
 pub(crate) mod monitor;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use headgate_core::schedule::scheduler::SchedulerFigures;
 use headgate_core::schedule::throttled::{HostFigures, ThrottledBy, ThrottledTime};
 use headgate_core::source_size::SourceSize;
+use headgate_table::columns::select::Selection;
 
 use crate::queue::window::Window;
 use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bottleneck_of};
@@ -44,6 +45,8 @@ pub(crate) struct Monitor {
     window: Arc<Window>,
     /// `None`: there was nothing to do.
     scheduler: Option<Arc<dyn FigureSource>>,
+    /// The columns that the run extracts.
+    selection: Option<Arc<Selection>>,
     /// The host that most rows waited for, when rows last waited.
     throttled_host: Option<HostFigures>,
     before: Moment,
@@ -82,10 +85,16 @@ impl Monitor {
             source,
             window,
             scheduler,
+            selection: None,
             throttled_host: None,
             before: Moment::now(),
             samples: VecDeque::new(),
         }
+    }
+
+    /// Has summaries tell which of these columns never had a value.
+    pub(crate) fn extracting(self, selection: Option<Arc<Selection>>) -> Self {
+        Self { selection, ..self }
     }
 
     /// Changes how many attempts may be in flight from now on.
@@ -151,6 +160,7 @@ impl Monitor {
     pub(crate) fn summary(&self, end: &Moment) -> Summary {
         let (figures, _, sample) = self.add_up(end.at, end.cores);
         let elapsed = end.at.saturating_duration_since(self.started);
+        let extracted = self.selection.iter().flat_map(|selection| figures.extracted.notes(selection));
         let SchedulerFigures { pauses, stalls, .. } =
             self.scheduler.as_ref().map(|scheduler| scheduler.figures(end.at)).unwrap_or_default();
         Summary {
@@ -181,7 +191,7 @@ impl Monitor {
             output: String::new(),
             interrupted: false,
             reader_gone: false,
-            notes: figures.lowercase_methods.note().into_iter().collect(),
+            notes: figures.lowercase_methods.note().into_iter().chain(extracted).collect(),
             failure: None,
             job: None,
         }

@@ -13,6 +13,7 @@ use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::method::lacks_capitals;
 use tokio::runtime::RuntimeMetrics;
 
+use crate::stats::extracted::Extracted;
 use crate::stats::failures::{Failures, STATUS_CODES};
 use crate::stats::lanes::{LaneClock, Wait};
 
@@ -43,6 +44,7 @@ pub(crate) struct Figures {
     /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
     pub lowercase_methods: LowercaseMethods,
+    pub extracted: Extracted,
 }
 
 /// Rows whose requests have a standard method in lower case.
@@ -98,6 +100,7 @@ impl Default for Figures {
             resent: 0,
             headers_skipped: 0,
             lowercase_methods: LowercaseMethods::default(),
+            extracted: Extracted::default(),
             latency_us: Histogram::new_with_max(MAX_LATENCY_US, 3).expect("3 digits up to an hour can be told apart"),
         }
     }
@@ -114,6 +117,7 @@ impl Figures {
             self.received_bytes += response.received_bytes;
             self.statuses[usize::from(response.status) % STATUS_CODES] += u64::from(!failed);
         }
+        self.extracted.record(outcome);
         if failed {
             self.failed += 1;
             self.failures.record(outcome);
@@ -150,6 +154,7 @@ impl Figures {
         self.resent += other.resent;
         self.headers_skipped += other.headers_skipped;
         self.lowercase_methods.add(&other.lowercase_methods);
+        self.extracted.add(&other.extracted);
         self.succeeded += other.succeeded;
         self.failed += other.failed;
         self.abandoned += other.abandoned;

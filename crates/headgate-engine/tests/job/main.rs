@@ -22,6 +22,7 @@ mod figures;
 mod free_space;
 mod grouping;
 mod harness;
+mod head;
 mod http2;
 mod http2_frames;
 mod http2_resends;

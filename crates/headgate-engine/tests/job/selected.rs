@@ -162,6 +162,31 @@ fn a_row_without_a_required_value_fails_with_the_reason() {
 }
 
 #[test]
+fn a_summary_names_the_columns_that_never_had_a_value() {
+    let server = responding(|path, _| match path {
+        "/12" => response(r#"{"error":"busy"}"#).replace("200 OK", "404 Not Found"),
+        "/11" => "HTTP/1.1 204 No Content\r\n\r\n".to_owned(),
+        _ => response(r#"{"price":1.5,"none":null}"#),
+    });
+    let select = ["p=$.price", "wrong=$.prce", "n:int64=$.price", "none=$.none", "why=$.error", "etag=header:etag"];
+    let notes = |rows: u32, select: &[&str]| {
+        let rig = selecting(Rig::new(server.url(&format!("/[1-{rows}]"))), select, &[]);
+        let (_, summary) = rig.run();
+        summary.notes.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let of = |text: &str| {
+        format!("extract {text:?} was null in all 10 rows with a status 2xx: are its path and its type right?")
+    };
+    let header =
+        "extract \"etag=header:etag\" was null in all 11 rows with a status 2xx: is the name of the header right?";
+    let expected = [of("wrong=$.prce"), of("n:int64=$.price"), of("none=$.none"), header.into()];
+    assert_eq!(expected[..], notes(12, &select));
+    // Few rows say nothing, nor do those without a body.
+    assert!(notes(9, &select).is_empty());
+    assert!(notes(12, &["p=$.price"]).is_empty() && notes(12, &[]).is_empty());
+}
+
+#[test]
 fn values_are_selected_from_large_bodies_as_from_small_ones() {
     // Sizes near the bounds of what a worker processes itself: one pass over 256 KiB, a tree of 16 KiB.
     let server = responding(|path, _| {

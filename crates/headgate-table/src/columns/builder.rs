@@ -107,7 +107,7 @@ impl ColumnBuilders {
         self.error_message.push(reason.map(|reason| &reason.message[..]));
         self.error_detail.push(reason.and_then(|reason| reason.detail.as_deref()));
         self.attempts.append_value(outcome.attempts as i16);
-        let chain = outcome.row.chain();
+        let chain = outcome.row.chain().filter(|chain| chain.count > 0);
         self.final_url.push(chain.map(|chain| without_user(&chain.url)).as_deref());
         for hop in outcome.row.hops() {
             self.redirects.first.append_value(hop.status as i16);

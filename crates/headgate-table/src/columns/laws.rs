@@ -8,7 +8,7 @@ use serde_json_path::JsonPath;
 
 use super::select::{NO_BODY, Selection};
 
-const TYPES: [&str; 6] = ["string", "int64", "float64", "bool", "timestamp", "json"];
+const TYPES: [&str; 7] = ["string", "int64", "float64", "bool", "decimal(38,9)", "timestamp", "json"];
 
 /// Checks the laws with the paths in the lines before a NUL, and the body after it.
 pub fn hold(input: &[u8]) {

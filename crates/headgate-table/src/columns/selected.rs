@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::builder::{
+    BooleanBuilder, Decimal128Builder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder,
+};
 use arrow_schema::{DataType, Fields};
 use headgate_core::selected::{SelectedValue, SelectedValues};
 
@@ -16,6 +18,7 @@ enum SelectedColumn {
     Int64(Int64Builder),
     Float64(Float64Builder),
     Bool(BooleanBuilder),
+    Decimal(Decimal128Builder),
     Timestamp(TimestampMicrosecondBuilder),
 }
 
@@ -26,6 +29,9 @@ impl SelectedColumns {
             DataType::Int64 => SelectedColumn::Int64(Int64Builder::new()),
             DataType::Float64 => SelectedColumn::Float64(Float64Builder::new()),
             DataType::Boolean => SelectedColumn::Bool(BooleanBuilder::new()),
+            DataType::Decimal128(..) => {
+                SelectedColumn::Decimal(Decimal128Builder::new().with_data_type(field.data_type().clone()))
+            }
             DataType::Timestamp(..) => {
                 SelectedColumn::Timestamp(TimestampMicrosecondBuilder::new().with_data_type(field.data_type().clone()))
             }
@@ -59,6 +65,8 @@ impl SelectedColumn {
             (Self::Float64(column), _) => column.append_null(),
             (Self::Bool(column), SelectedValue::Bool(value)) => column.append_value(*value),
             (Self::Bool(column), _) => column.append_null(),
+            (Self::Decimal(column), SelectedValue::Decimal(number)) => column.append_value(*number),
+            (Self::Decimal(column), _) => column.append_null(),
             (Self::Timestamp(column), SelectedValue::Timestamp(time)) => column.append_value(*time),
             (Self::Timestamp(column), _) => column.append_null(),
         }
@@ -70,6 +78,7 @@ impl SelectedColumn {
             Self::Int64(column) => column.finish_batch(),
             Self::Float64(column) => column.finish_batch(),
             Self::Bool(column) => Arc::new(column.finish()),
+            Self::Decimal(column) => column.finish_batch(),
             Self::Timestamp(column) => column.finish_batch(),
         }
     }

@@ -90,7 +90,7 @@ impl Attempt<'_> {
             return Ok(Next::Done(Batch::HasRoom));
         }
         let status = reply.head.status;
-        let mut chain = self.redirect(&mut reply, is_outside);
+        let mut chain = self.redirect(&mut reply, is_outside).or_else(|| self.fall_back(&reply, sending));
         if let Some(chain) = &mut chain {
             self.reserve_chain(chain, &mut reply, state).await;
         }
@@ -175,7 +175,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Follows a redirect: at once or, where rows are throttled, when the scheduler starts the row again.
+    /// Makes the next request of a redirect chain: at once or, where rows are throttled, when the scheduler starts the row again.
     async fn follow(
         self,
         chain: Box<RedirectChain>,

@@ -7,6 +7,7 @@
 
 mod conclude;
 mod credentials;
+mod head;
 mod robots;
 mod schedule;
 mod select;
@@ -152,6 +153,7 @@ impl<'a> Attempt<'a> {
     /// Cancelling it closes the connection, or resets the stream.
     pub(super) async fn run(mut self, state: &mut LaneState) -> Batch {
         state.from_outside = self.is_from_outside();
+        self.skip_refused_head();
         if let Some(failure) = self.refusal(state).await {
             return Box::pin(self.fail(NoResponse::not_tried(failure), state)).await;
         }

@@ -7,6 +7,7 @@ use headgate_core::response::ResponseRef;
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
+use headgate_http::method::refuses_head;
 use headgate_http::origin_credentials::refuses_credentials;
 use headgate_http::site::Site;
 use headgate_table::columns::select::NO_BODY;
@@ -48,6 +49,7 @@ impl Attempt<'_> {
             && share.gathered.has_room(|| bytes + self.row(Row::bytes))
             && !refuses_credentials(head.status)
             && !self.may_redirect(head.status)
+            && !(refuses_head(head.status) && self.may_fall_back())
             && !self.is_streamed();
         if !is_plain {
             return None;
@@ -66,6 +68,7 @@ impl Attempt<'_> {
         };
         if let Some(route) = state.route() {
             share.note_response(route, at);
+            self.note_head(head.status, route);
         }
         self.note_acceptance(site, head.status);
         if self.requeue_for_retry(end, Some(headers), false, None, at) == RowNow::Requeued {

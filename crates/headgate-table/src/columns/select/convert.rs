@@ -1,12 +1,13 @@
 //! Converts a value to the type of its column: a value that does not fit exactly is absent.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_array::timezone::Tz;
 use arrow_cast::parse::string_to_datetime;
-use arrow_schema::DataType;
+use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use headgate_core::reason::shown;
 use headgate_core::selected::SelectedValue;
 use memchr::memchr;
@@ -15,6 +16,8 @@ use serde_json::value::RawValue;
 use super::absent::Absent;
 use crate::columns::schema::utc;
 
+/// The types of selected columns, as messages list them.
+const TYPES: &str = "string, int64, float64, bool, decimal(PRECISION,SCALE), timestamp, json";
 const UTC_OFFSET: &str = "+00:00";
 /// Microseconds from the beginning of the year 1 to the end of 9999.
 const YEARS: Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
@@ -26,23 +29,37 @@ pub(super) enum SelectedType {
     Int64,
     Float64,
     Bool,
+    /// A number with `precision` digits, of which `scale` are after the point.
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
     Timestamp,
     Json,
 }
 
 impl SelectedType {
-    pub(super) const ALL: [Self; 6] =
-        [Self::String, Self::Int64, Self::Float64, Self::Bool, Self::Timestamp, Self::Json];
+    /// Parses the name of a type.
+    ///
+    /// # Errors
+    /// The mistake, for the user.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        Ok(match name {
+            "string" => Self::String,
+            "int64" => Self::Int64,
+            "float64" => Self::Float64,
+            "bool" => Self::Bool,
+            "timestamp" => Self::Timestamp,
+            "json" => Self::Json,
+            other if other.starts_with("decimal") => decimal_type(other).ok_or_else(|| {
+                format!("{other:?} is not a type: write decimal(PRECISION,SCALE), as in decimal(20,2): 1 to {DECIMAL128_MAX_PRECISION} digits, SCALE of them after the point")
+            })?,
+            other => return Err(format!("there is no type {other:?}; the types are {TYPES}")),
+        })
+    }
 
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Int64 => "int64",
-            Self::Float64 => "float64",
-            Self::Bool => "bool",
-            Self::Timestamp => "timestamp",
-            Self::Json => "json",
-        }
+    pub(super) const fn is_number(self) -> bool {
+        matches!(self, Self::Int64 | Self::Float64 | Self::Decimal { .. })
     }
 
     pub(super) fn data_type(self) -> DataType {
@@ -51,6 +68,7 @@ impl SelectedType {
             Self::Int64 => DataType::Int64,
             Self::Float64 => DataType::Float64,
             Self::Bool => DataType::Boolean,
+            Self::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
             Self::Timestamp => utc(),
         }
     }
@@ -77,6 +95,7 @@ impl SelectedType {
             Self::Int64 => integer(text).map(SelectedValue::Int64),
             Self::Float64 => number(text).map(SelectedValue::Float64),
             Self::Bool => text.parse().ok().map(SelectedValue::Bool),
+            Self::Decimal { precision, scale } => decimal(text, precision, scale).map(SelectedValue::Decimal),
             Self::Timestamp => time(text).map(SelectedValue::Timestamp),
             Self::Json => serde_json::from_str::<&RawValue>(text).ok().map(|raw| SelectedValue::Text(raw.get().into())),
         };
@@ -84,8 +103,30 @@ impl SelectedType {
     }
 
     fn unfit(self, value: &str) -> Absent {
-        Absent::Unfit(format!("not {}: {}", self.name(), shown(value.as_bytes())).into())
+        Absent::Unfit(format!("not {self}: {}", shown(value.as_bytes())).into())
     }
+}
+
+impl fmt::Display for SelectedType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::String => "string",
+            Self::Int64 => "int64",
+            Self::Float64 => "float64",
+            Self::Bool => "bool",
+            Self::Decimal { precision, scale } => return write!(f, "decimal({precision},{scale})"),
+            Self::Timestamp => "timestamp",
+            Self::Json => "json",
+        })
+    }
+}
+
+/// Parses a type such as `decimal(20,2)`.
+fn decimal_type(name: &str) -> Option<SelectedType> {
+    let (precision, scale) = name.strip_prefix("decimal(")?.strip_suffix(')')?.split_once(',')?;
+    let (precision, scale) = (precision.trim().parse().ok()?, scale.trim().parse::<u8>().ok()?);
+    let is_good = (1..=DECIMAL128_MAX_PRECISION).contains(&precision) && scale <= precision;
+    is_good.then_some(SelectedType::Decimal { precision, scale: scale as i8 })
 }
 
 /// Returns the text of a string that is valid but for its escapes, such as half of a surrogate pair.
@@ -129,12 +170,12 @@ impl<'a> Decimal<'a> {
     }
 
     /// Returns the exact value times ten to `powers`, or `None` if it is not integral, or out of range.
-    fn integer(&self, powers: i64) -> Option<i64> {
+    fn integer(&self, powers: i64) -> Option<i128> {
         let digits = || self.whole.bytes().chain(self.fraction.bytes()).map(|digit| digit - b'0');
         let length = (self.whole.len() + self.fraction.len()) as i64;
         // The number of digits before the point, once it has moved.
         let before = self.whole.len() as i64 + self.exponent + powers;
-        let mut value: i64 = 0;
+        let mut value: i128 = 0;
         for (index, digit) in (0..).zip(digits()) {
             if index >= before {
                 if digit != 0 {
@@ -142,11 +183,11 @@ impl<'a> Decimal<'a> {
                 }
                 continue;
             }
-            let digit = i64::from(digit);
+            let digit = i128::from(digit);
             value = value.checked_mul(10)?.checked_add(if self.is_negative { -digit } else { digit })?;
         }
         if value != 0 {
-            value = value.checked_mul(10_i64.checked_pow(u32::try_from((before - length).max(0)).ok()?)?)?;
+            value = value.checked_mul(10_i128.checked_pow(u32::try_from((before - length).max(0)).ok()?)?)?;
         }
         Some(value)
     }
@@ -154,7 +195,13 @@ impl<'a> Decimal<'a> {
 
 /// Parses an integer, also one that is written as 3.0 or 1e3.
 fn integer(text: &str) -> Option<i64> {
-    Decimal::parse(text)?.integer(0)
+    Decimal::parse(text)?.integer(0)?.try_into().ok()
+}
+
+/// Parses a number that fits a decimal type, as the integer that it is without its point.
+fn decimal(text: &str, precision: u8, scale: i8) -> Option<i128> {
+    let value = Decimal::parse(text)?.integer(scale.into())?;
+    (value.unsigned_abs() < 10_u128.pow(precision.into())).then_some(value)
 }
 
 fn number(text: &str) -> Option<f64> {
@@ -171,7 +218,8 @@ fn time(text: &str) -> Option<i64> {
 
 fn micros_of(text: &str) -> Option<i64> {
     if let Some(seconds) = Decimal::parse(text) {
-        return seconds.integer(6).or_else(|| rounded(number(text)? * 1e6));
+        let exact = seconds.integer(6).and_then(|micros| micros.try_into().ok());
+        return exact.or_else(|| rounded(number(text)? * 1e6));
     }
     if let Ok(date) = httpdate::parse_http_date(text) {
         return micros(date);
@@ -278,6 +326,59 @@ mod tests {
     }
 
     #[test]
+    fn a_decimal_is_a_number_without_rounding_that_fits() {
+        for (expected, as_type, raw) in [
+            (Some(10), "decimal(20,2)", "0.1"),
+            (Some(1999), "decimal(20,2)", "19.99"),
+            (Some(150), "decimal(20,2)", "1.500"),
+            (Some(100_000), "decimal(20,2)", "1e3"),
+            (Some(5), "decimal(20,2)", "5e-2"),
+            (Some(-1), "decimal(20,2)", "-0.01"),
+            (Some(0), "decimal(20,2)", "-0"),
+            (Some(1_234_567_890_123_456_789_012), "decimal(22,2)", "12345678901234567890.12"),
+            (Some(1999), "decimal(20,2)", r#""19.99""#),
+            (Some(99), "decimal(2,2)", "0.99"),
+            (Some(10_i128.pow(38) - 1), "decimal(38,0)", &"9".repeat(38)),
+            (Some(1 - 10_i128.pow(38)), "decimal(38,38)", &format!("-0.{}", "9".repeat(38))),
+            (None, "decimal(20,2)", "0.001"),
+            (None, "decimal(20,2)", "5e-3"),
+            (None, "decimal(2,2)", "1"),
+            (None, "decimal(38,0)", "1e38"),
+            (None, "decimal(38,0)", "1e39"),
+            (None, "decimal(20,2)", "1e99999999999999999999"),
+            (None, "decimal(20,2)", r#""1,50""#),
+            (None, "decimal(20,2)", r#"" 1""#),
+            (None, "decimal(20,2)", "true"),
+            (None, "decimal(20,2)", "null"),
+            (None, "decimal(20,2)", "[1]"),
+        ] {
+            let found = json(SelectedType::parse(as_type).expect("a type"), raw);
+            assert_eq!(expected.map(SelectedValue::Decimal), found, "{raw} as {as_type}");
+        }
+    }
+
+    #[test]
+    fn a_decimal_type_has_one_to_38_digits_and_at_most_all_after_the_point() {
+        for (expected, name) in [
+            (Some((20, 2)), "decimal(20,2)"),
+            (Some((20, 2)), "decimal(20, 2)"),
+            (Some((1, 0)), "decimal(1,0)"),
+            (Some((38, 38)), "decimal(38,38)"),
+            (None, "decimal"),
+            (None, "decimal(20)"),
+            (None, "decimal(0,0)"),
+            (None, "decimal(39,0)"),
+            (None, "decimal(2,3)"),
+            (None, "decimal(20,-2)"),
+            (None, "decimal(20,2"),
+        ] {
+            let expected = expected.map(|(precision, scale)| SelectedType::Decimal { precision, scale });
+            assert_eq!(expected, SelectedType::parse(name).ok(), "{name}");
+        }
+        assert_eq!("decimal(20,2)", SelectedType::Decimal { precision: 20, scale: 2 }.to_string());
+    }
+
+    #[test]
     fn a_timestamp_is_rfc_3339_a_date_of_http_or_seconds_since_1970() {
         for (expected, text) in [
             (Some(1_778_751_000_000_000), "2026-05-14T09:30:00Z"),
@@ -323,9 +424,19 @@ mod tests {
         }
 
         #[test]
+        fn decimals_are_exact(number in -(10_i128.pow(38) - 1)..10_i128.pow(38), scale in 0_u8..=38) {
+            let as_type = SelectedType::Decimal { precision: 38, scale: scale as i8 };
+            let digits = format!("{:0>39}", number.unsigned_abs());
+            let (whole, fraction) = digits.split_at(39 - usize::from(scale));
+            let point = if fraction.is_empty() { "" } else { "." };
+            let as_written = format!("{}{whole}{point}{fraction}", if number < 0 { "-" } else { "" });
+            prop_assert_eq!(Some(SelectedValue::Decimal(number)), as_type.of_text(&as_written).ok());
+        }
+
+        #[test]
         fn any_text_is_a_value_or_none(text in "\\PC*|[0-9eE.+:TZ -]{0,40}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{0,30}.{0,4}") {
-            for as_type in SelectedType::ALL {
-                let _ = as_type.of_text(&text);
+            for name in ["string", "int64", "float64", "bool", "decimal(38,9)", "timestamp", "json"] {
+                let _ = SelectedType::parse(name).expect("a type").of_text(&text);
             }
         }
     }

@@ -62,6 +62,8 @@ pub struct Selection {
 #[derive(Debug)]
 struct WantedColumn {
     name: String,
+    /// As the user has written it.
+    text: String,
     is_of: SelectedType,
     is_header: bool,
 }
@@ -108,14 +110,7 @@ impl Selection {
         let (name, source) = text.split_once('=').ok_or(SHAPE)?;
         let (name, is_of) = match name.rsplit_once(':') {
             None => (name, SelectedType::String),
-            Some((name, as_type)) => {
-                let known = SelectedType::ALL.into_iter().find(|known| known.name() == as_type);
-                let unknown = || {
-                    let names = SelectedType::ALL.map(SelectedType::name).join(", ");
-                    format!("there is no type {as_type:?}; the types are {names}")
-                };
-                (name, known.ok_or_else(unknown)?)
-            }
+            Some((name, as_type)) => (name, SelectedType::parse(as_type)?),
         };
         if name.is_empty() {
             return Err(SHAPE.into());
@@ -136,7 +131,8 @@ impl Selection {
         } else {
             return Err(format!("{source:?} is neither a JSONPath, which begins with $, nor header:name"));
         }
-        self.columns.push(WantedColumn { name: name.to_owned(), is_of, is_header: header.is_some() });
+        let (name, text) = (name.to_owned(), text.to_owned());
+        self.columns.push(WantedColumn { name, text, is_of, is_header: header.is_some() });
         Ok(())
     }
 
@@ -145,12 +141,11 @@ impl Selection {
         let option = OptionName::CostFromResponse;
         let index = self.index(name, option)?;
         let is_of = self.columns[index].is_of;
-        if matches!(is_of, SelectedType::Int64 | SelectedType::Float64) {
+        if is_of.is_number() {
             return Ok(index);
         }
-        let type_name = is_of.name();
         let message = message!(
-            "names {name:?}, which is a {type_name}, and a cost is a number: select it as {name}:int64 or {name}:float64"
+            "names {name:?}, which is a {is_of}, and a cost is a number: select it as {name}:int64 or {name}:float64"
         );
         Err(Mistake { option, message })
     }
@@ -168,6 +163,11 @@ impl Selection {
 
     pub fn fields(&self) -> Fields {
         self.columns.iter().map(|column| Field::new(&column.name, column.is_of.data_type(), true)).collect()
+    }
+
+    /// Returns what the user has written for each column, and whether it is of a header.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.columns.iter().map(|column| (&*column.text, column.is_header))
     }
 
     /// Returns whether values of bodies are selected.
@@ -262,9 +262,15 @@ impl SelectValues for Selection {
     }
 
     fn cost(&self, selected: &SelectedValues) -> Option<u64> {
-        match selected.values.get(self.cost?)? {
+        let index = self.cost?;
+        match selected.values.get(index)? {
             SelectedValue::Int64(cost) => u64::try_from(*cost).ok(),
             SelectedValue::Float64(cost) if *cost >= 0.0 => Some(cost.ceil() as u64),
+            SelectedValue::Decimal(cost) => {
+                let SelectedType::Decimal { scale, .. } = self.columns[index].is_of else { return None };
+                let one = 10_u128.pow(scale.unsigned_abs().into());
+                Some(u128::try_from(*cost).ok()?.div_ceil(one).try_into().unwrap_or(u64::MAX))
+            }
             _ => None,
         }
     }

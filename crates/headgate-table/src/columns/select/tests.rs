@@ -193,7 +193,11 @@ fn an_invalid_selection_is_refused_by_name() {
         (shape.to_owned(), "answer"),
         (shape.to_owned(), "=$.a"),
         (shape.to_owned(), ":int64=$.a"),
-        ("there is no type \"int\"; the types are string, int64, float64, bool, timestamp, json".into(), "a:int=$.a"),
+        ("there is no type \"int\"; the types are string, int64, float64, bool, decimal(PRECISION,SCALE), timestamp, json".into(), "a:int=$.a"),
+        (
+            "\"decimal(39,2)\" is not a type: write decimal(PRECISION,SCALE), as in decimal(20,2): 1 to 38 digits, SCALE of them after the point".into(),
+            "a:decimal(39,2)=$.a",
+        ),
         ("\"a.b\" is neither a JSONPath, which begins with $, nor header:name".into(), "a=a.b"),
         ("\"a b\" is not the name of a header".into(), "a=header:a b"),
         ("not a JSONPath (RFC 9535): wrong from character 4 on, where \"[\"".into(), "a=$.a["),
@@ -257,6 +261,19 @@ fn a_cost_is_a_number_that_is_not_negative() {
         (None, r#"{"n":null}"#),
         (None, ""),
     ] {
+        assert_eq!(expected, selection.cost(&select_values(&selection, body.as_bytes())), "{body}");
+    }
+}
+
+#[test]
+fn a_cost_can_be_a_decimal() {
+    let options = SelectionOptions {
+        extract: vec!["n:decimal(10,2)=$.n".into()],
+        cost_from_response: Some("n".into()),
+        ..SelectionOptions::default()
+    };
+    let selection = Selection::new(&options).expect("good").expect("one");
+    for (expected, body) in [(Some(18), r#"{"n":17.01}"#), (Some(17), r#"{"n":"17.00"}"#), (None, r#"{"n":-1}"#)] {
         assert_eq!(expected, selection.cost(&select_values(&selection, body.as_bytes())), "{body}");
     }
 }
