@@ -216,7 +216,8 @@ impl Preparer {
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
         let SiteMatch { site, path, authorization } =
             sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
-        let scope = match site.gets_credentials {
+        let is_without_credentials = row.own().is_some_and(|own| own.without_credentials);
+        let scope = match site.gets_credentials && !is_without_credentials {
             _ if is_foreign => HeaderScope::Harmless,
             true => HeaderScope::All,
             false => HeaderScope::AllButCredentials,
@@ -242,7 +243,7 @@ impl Preparer {
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
         let has_key = contains(&own, &IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
-        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some();
+        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some() || is_without_credentials;
         let own_headers = is_own.then(|| {
             Box::new(OwnHeaders {
                 defaults: self.defaults.clone(),
