@@ -369,6 +369,19 @@ def test_several_loops_make_one_call_for_a_token_and_one_more_after_a_401(
 
 
 @renewed
+def test_an_asynchronous_token_comes_from_the_loop_of_the_client(server: MockServer, run: Run) -> None:
+    tokens = AsyncTokens()
+    server.get(f"{API}/").gives(tokens.responds)
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=API, auth=tokens) as client:
+            assert [200] * 9 == [outcome.unwrap().status_code async for outcome in client.fetch_many(["/"] * 9)]
+            assert [asyncio.get_running_loop()] == tokens.loops
+
+    run(main())
+
+
+@renewed
 def test_an_error_of_the_source_of_tokens_is_that_of_the_request(server: MockServer, run: Run) -> None:
     server.get(f"{API}/")
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
 import headgate
+import headgate.testing
 from headgate.client._client_options import ClientOptions
 from headgate.jobs._token_provider import TokenProvider
 from support.loops import Run
@@ -71,6 +74,30 @@ def test_an_asynchronous_source_runs_in_the_first_loop_of_its_client(run: Run) -
         run(main())
 
 
+def test_a_loop_of_many_requests_or_of_tables_serves_too(run: Run) -> None:
+    async def many(client: headgate.AsyncClient) -> None:
+        assert [True] == [outcome.error is None async for outcome in client.fetch_many(["/"])]
+
+    async def tables(client: headgate.AsyncClient) -> None:
+        assert 1 == (await client.fetch_table(pa.table({"url": ["/"]}))).num_rows
+
+    async def streamed(client: headgate.AsyncClient) -> None:
+        async with client.stream("GET", "/", auth=None) as response:
+            assert b"" == await response.aread()
+
+    async def main(use: Callable[[headgate.AsyncClient], Awaitable[None]], client: headgate.AsyncClient) -> None:
+        await use(client)
+        await asyncio.to_thread(options_of(client).token_provider)
+        assert asyncio.get_running_loop() is tokens.loop
+        await client.aclose()
+
+    with headgate.testing.mock() as server:
+        server.get("http://api.example/")
+        for use in (many, tables, streamed):
+            tokens = AsyncTokens("abc")
+            run(main(use, headgate.AsyncClient(base_url="http://api.example", auth=tokens)))
+
+
 def test_the_next_loop_serves_when_the_first_has_ended(run: Run) -> None:
     tokens = AsyncTokens("abc")
 
@@ -99,8 +126,7 @@ def test_a_token_that_is_awaited_when_its_loop_ends_is_an_error() -> None:
             return ""
 
     async def main(provider: TokenProvider) -> "asyncio.Future[str]":
-        loop = asyncio.get_running_loop()
-        provider.running_loop = lambda: loop
+        provider.use_loop(asyncio.get_running_loop())
         pending = threads.submit(provider)
         await asyncio.to_thread(has_begun.wait)
         return pending  # type: ignore[return-value] # of threads

@@ -56,8 +56,7 @@ class AsyncClient(EngineClient):
         """
         super().__init__(base_url, ASYNC_CLIENT, dict(options))
         self._loops = Loops(self._engine)
-        if (provider := self._engine.options.token_provider) is not None:
-            provider.running_loop = self._loops.running
+        self._use_loop()
 
     async def request(self, method: str, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
@@ -84,6 +83,7 @@ class AsyncClient(EngineClient):
         7
         """
         check_is_request(request)
+        self._use_loop()
         native = await async_native_of(request, self._engine.options)
         return response_of(request, await self._loops.of_running_loop().send(native))
 
@@ -163,6 +163,7 @@ class AsyncClient(EngineClient):
         Raises:
             Exception: As `Client.stream`, with the task in place of the thread.
         """
+        self._use_loop()
         return open_async_stream(self._engine, self._streams, request_of(method, url, dict(options), "stream"))
 
     @explained("fetch_many", lambda: ASYNC_CLIENT.entries)
@@ -196,6 +197,7 @@ class AsyncClient(EngineClient):
             StrayCancellation: While iterating: the source was cancelled, and the task that iterates was not.
             Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
         """
+        self._use_loop()
         return AsyncFetchMany(self._engine, requests, ordered=ordered, progress=progress)
 
     @MAP_BATCHES.shown_by
@@ -221,6 +223,7 @@ class AsyncClient(EngineClient):
             TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
             RuntimeError: The client is closed.
         """
+        self._use_loop()
         return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
 
     @FETCH_TABLE.shown_by
@@ -243,6 +246,7 @@ class AsyncClient(EngineClient):
         Raises:
             Exception: As `map_batches` and what it returns.
         """
+        self._use_loop()
         return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     async def aclose(self) -> None:
@@ -268,6 +272,12 @@ class AsyncClient(EngineClient):
     ) -> None:
         await self.aclose()
 
+    def _use_loop(self) -> None:
+        """Lets an asynchronous `token()` run in the running loop."""
+        provider = self._engine.options.token_provider
+        if provider is not None and (loop := _running_loop()) is not None:
+            provider.use_loop(loop)
+
     if not TYPE_CHECKING:  # type checkers refuse this block
 
         def __enter__(self) -> NoReturn:
@@ -278,3 +288,11 @@ class AsyncClient(EngineClient):
     def __del__(self) -> None:
         if hasattr(self, "_loops"):
             self._loops.retire()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Returns the running loop; there is none where a client is only created."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

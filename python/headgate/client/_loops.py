@@ -126,10 +126,6 @@ class Loops:
         responses = self._responses.get(loop)
         return responses if responses is not None else self._add(loop)
 
-    def running(self) -> asyncio.AbstractEventLoop | None:
-        """Returns the first loop that used the client, of those that run."""
-        return next((loop for loop, _ in self._listed() if loop.is_running()), None)
-
     def retire(self, running: asyncio.AbstractEventLoop | None = None) -> None:
         """Fails the awaited requests of all loops, and stops watching; at once for the `running` loop."""
         if self._process == self._engine.process:

@@ -42,6 +42,7 @@ class Arguments:
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
+        self._user_is_auth = False
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the given options, each read by its entry. An unknown name raises a `TypeError`."""
@@ -81,6 +82,7 @@ class Arguments:
                 values[name] = reader(name, given[name])
         user = user_of(values.get("auth"))
         if user is not None and not self.is_wrong("auth"):
+            self._user_is_auth = True
             values.update(auth=None, user=user)
         return values
 
@@ -104,7 +106,8 @@ class Arguments:
         if mistakes:
             pieces: list[str | Mention] = []
             for mistake in mistakes:
-                pieces += ["; ", Mention(mistake.option), " ", *mistake.pieces]
+                option = "auth" if mistake.option == "user" and self._user_is_auth else mistake.option
+                pieces += ["; ", Mention(option), " ", *mistake.pieces]
             raise UsageError(tuple(pieces[1:]))
 
     def seconds(self, option: str, value: object) -> object:

@@ -1,11 +1,13 @@
 """Calls `token()` of an `auth` object for the engine."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable
 from concurrent.futures import CancelledError, Future
 from inspect import isawaitable
 from types import CoroutineType
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from headgate._checks import kind_of
 from headgate.jobs._auth import TokenSource
@@ -17,14 +19,14 @@ _MAX_TOKEN_S: Final = 60.0
 class TokenProvider:
     """Returns tokens to the engine, which calls it in one of its threads, one call at a time.
 
-    Attributes:
-        running_loop: Returns the event loop in which an asynchronous `token()` runs. Without it, each call has a loop
-            of its own.
+    An asynchronous `token()` runs in an event loop of the client. Without one, each call has a loop of its own.
     """
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
-        self.running_loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
+        # With the process of each: a fork has none of them.
+        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
+        self._has_loops = False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TokenProvider) and self._source is other._source
@@ -48,9 +50,21 @@ class TokenProvider:
             raise TypeError(f"token() must return text, not {kind_of(token)}")
         return token
 
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Adds an event loop of the client. The first one that runs is used. Any thread may call it."""
+        self._has_loops = True
+        if self._loops.get(loop) != os.getpid():
+            self._loops[loop] = os.getpid()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
+        # Other threads may add loops meanwhile, which has no effect on this list.
+        loops = (reference() for reference in self._loops.keyrefs())
+        of_process = (loop for loop in loops if loop is not None and self._loops.get(loop) == os.getpid())
+        return next((loop for loop in of_process if loop.is_running()), None)
+
     def _wait(self, token: Awaitable[object]) -> object:
-        loop = None if self.running_loop is None else self.running_loop()
-        if self.running_loop is not None and loop is None:
+        loop = self._running_loop()
+        if loop is None and self._has_loops:
             _close(token)
             raise RuntimeError("token() is asynchronous, and no event loop of the client runs any more")
         try:
