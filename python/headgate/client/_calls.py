@@ -64,9 +64,10 @@ class AsyncRequestSupply:
     async def feed(self, flow: BatchFlow) -> bool:
         """Feeds the requests that are available. Returns whether the caller should continue at once."""
         if isinstance(self._source, RequestSource):
+            # Before requests are taken, because a cancellation here would lose them.
+            await asyncio.sleep(0)
             requests = self._source.take(BATCH)
             has_ended = self._source.has_ended
-            await asyncio.sleep(0)
         else:
             self._source.begin()
             requests, has_ended = self._source.take()
