@@ -70,7 +70,9 @@ def test_a_job_and_its_retry_send_a_user_and_a_password(server: MockServer, tmp_
     assert [ANN, BOB] == sent(server)
 
 
-@pytest.mark.parametrize("wrong", ["ann:secret", ("ann",), ("ann", 5), ("a", "b", "c"), 7, object()])
+@pytest.mark.parametrize(
+    "wrong", ["ann:secret", ("ann",), ("ann", 5), ("a", "b", "c"), ("ann", "secret\ud800"), 7, object()]
+)
 def test_something_else_is_refused_without_its_value(wrong: Any, tmp_path: Path) -> None:
     makers: list[Callable[..., object]] = [
         headgate.Client,
@@ -175,6 +177,18 @@ def test_a_function_sees_what_is_sent_and_changes_it(server: MockServer) -> None
         call.request.headers[name] for name in ("x-signature", "content-type")
     )
     assert "x-old" not in call.request.headers
+
+
+def test_a_function_leaves_repeated_headers_and_other_encodings(server: MockServer) -> None:
+    headers: Any = [("X-A", "1"), ("X-A", "2"), ("X-Latin", b"\xe4")]
+    server.get(f"{API}/")
+    with headgate.Client(base_url=API, auth=add_key) as client:
+        client.get("/", headers=headers)
+        client.get("/", headers=headers, auth=add_key)
+        client.get("/", headers=headers, auth=None)
+    first, second, third = ([*call.request.headers.multi_items()] for call in server.calls)
+    key = ("X-Api-Key", "abc")
+    assert (first, second) == ([*third, key], [*third, key])
 
 
 def test_a_function_may_return_another_request(server: MockServer) -> None:

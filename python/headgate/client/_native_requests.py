@@ -96,10 +96,12 @@ class Authorization:
         self._native = native
         self._function = function
         self._is_of_client = is_of_client
-        headers = RequestHeaders((name, value.decode()) for name, value in native.headers)
+        before = {(name, value.decode(errors="replace")): (name, value) for name, value in native.headers}
+        headers = RequestHeaders(before)
         if native.body_type is not None and "content-type" not in headers:
             headers["Content-Type"] = native.body_type
-        self._headers_before = headers.multi_items()
+            before["Content-Type", native.body_type] = "Content-Type", native.body_type.encode()
+        self._headers_before = before
         self._prepared = PreparedRequest(native.method or "GET", native.url, headers, native.body)
 
     @classmethod
@@ -145,12 +147,11 @@ class Authorization:
             raise TypeError(f"auth must leave content in bytes, not {kind_of(changed.content)}")
         given = changed.headers
         headers = list(given.multi_items() if isinstance(given, RequestHeaders) else items_of("headers", given))
-        added = [header for header in headers if self._is_of_client and header not in self._headers_before]
-        kept = [header for header in headers if header not in added]
+        before = self._headers_before
+        kept = [before[header] for header in headers if header in before]
+        added = list(headers_of(header for header in headers if header not in before))
+        if not self._is_of_client:
+            kept, added = [*kept, *added], []
         return self._native._replace(
-            url=changed.url,
-            method=method_of(changed.method),
-            headers=list(headers_of(kept)),
-            credentials=list(headers_of(added)),
-            body=changed.content,
+            url=changed.url, method=method_of(changed.method), headers=kept, credentials=added, body=changed.content
         )

@@ -52,12 +52,15 @@ def is_function(auth: object) -> TypeGuard[Callable[..., Any]]:
 
 
 def user_of(pair: object) -> bytes | None:
-    """Returns `user:password` for a user and a password; `None` for something else."""
+    """Returns `user:password` for a user and a password that UTF-8 can encode; `None` for something else."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:  # noqa: PLR2004 - a pair
         return None
     if not all(isinstance(part, str | bytes) for part in pair):
         return None
-    return b":".join(part if isinstance(part, bytes) else part.encode() for part in pair)
+    try:
+        return b":".join(part if isinstance(part, bytes) else part.encode() for part in pair)
+    except UnicodeEncodeError:
+        return None
 
 
 def must_be(auth: object, kinds: str) -> str:
