@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         map_batches as map_batches,
     )
     from headgate.client._async_client import AsyncClient as AsyncClient
+    from headgate.client._auth import PreparedRequest as PreparedRequest
     from headgate.client._client import Client as Client
     from headgate.client._errors import (
         BlockedByNetworkPolicy as BlockedByNetworkPolicy,
@@ -124,6 +125,7 @@ _NAMES_IN = {
     "batches._batch_iterator": "AsyncBatchIterator BatchIterator",
     "batches._map_batches": "BatchTable amap_batches fetch_table map_batches",
     "client._async_client": "AsyncClient",
+    "client._auth": "PreparedRequest",
     "client._client": "Client",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "

@@ -119,7 +119,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
 }
 """What to write, by the foreign name and by an option that the function must have for it; the first one counts."""
 
-_NO_DIGEST: Final = "there is only Basic authentication: auth=('name', 'password') of a call, or user of the client"
+_NO_DIGEST: Final = "there is only Basic authentication: auth=('name', 'password')"
 _NO_HOOKS: Final = "there are no hooks yet: write a function around the call"
 _NO_POOL_TIMEOUT: Final = (
     "there is no such timeout yet: a request waits for a free lane without one, and total_timeout begins with the first"
@@ -142,7 +142,8 @@ _CONNECTION_ERRORS: Final = (
     "headgate.ConnectError, or headgate.ConnectionClosed after it was made; both are a builtin ConnectionError"
 )
 _OPTIONS: Final = "concurrency=256 and concurrency_per_host=8, options of the client"
-_AUTH: Final = "auth=('name', 'password') of a call, or user='name:password' or bearer='token' of the client"
+_AUTH: Final = "auth=('name', 'password'), a function that changes the request, or an object with token()"
+_BASIC_AUTH: Final = "auth=('name', 'password'), of a client or of a call"
 _TRANSPORT: Final = (
     "headgate.Client itself, with options such as retries, proxy, local_address and http1_1; in tests,"
     " headgate.testing.mock"
@@ -153,7 +154,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "AsyncHTTPTransport": _TRANSPORT,
     "AsyncLimiter": "headgate.Rate",
     "Auth": _AUTH,
-    "BasicAuth": _AUTH,
+    "BasicAuth": _BASIC_AUTH,
     "BoundedSemaphore": "headgate.ConcurrencyLimit",
     "ChunkedEncodingError": "headgate.ConnectionClosed",
     "ClientConnectionError": _CONNECTION_ERRORS,
@@ -168,7 +169,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "DecodingError": "headgate.DecodeError",
     "Cookies": _COOKIES,
     "HTTPAdapter": _TRANSPORT,
-    "HTTPBasicAuth": _AUTH,
+    "HTTPBasicAuth": _BASIC_AUTH,
     "HTTPError": "headgate.RequestError, the base of all errors of a request; raise_for_status() raises StatusError",
     "HTTPStatusError": _STATUS,
     "HTTPTransport": _TRANSPORT,
@@ -278,7 +279,6 @@ class SameMeaning(RedirectKeywords, total=False):
 
     verify: Literal[True]
     http2: Literal[True]
-    auth: tuple[str, str]
 
 
 def attribute_hint(name: str) -> str:
@@ -346,8 +346,6 @@ def translated(given: Mapping[str, Any], known: Container[str], of: str) -> dict
         _drop_default(options, "verify", "insecure", _VERIFY, of)
     if "http1_1" in known:
         _drop_default(options, "http2", "http1_1", "http1_1=True for HTTP/1.1 only", of)
-    if "user" in known and "auth" not in known:
-        _translate_auth(options, of)
     return options
 
 
@@ -369,15 +367,6 @@ def _drop_default(options: dict[str, Any], name: str, opposite: str, meant: str,
             raise TypeError(f"{of}() takes {name}=True only: here it is {meant}")
         if options.get(opposite):
             raise TypeError(f"{of}() got {name}=True and {opposite}=True: give one of them")
-
-
-def _translate_auth(options: dict[str, Any], of: str) -> None:
-    match options.get("auth"):
-        case (str(), str()) as pair:
-            if options.get("user") is not None:
-                raise TypeError(f"{of}() got auth and user: give one of them")
-            options["user"] = ":".join(pair)
-            del options["auth"]
 
 
 def hint(name: str, known: Iterable[str], client: Container[str] = ()) -> str:

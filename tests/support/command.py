@@ -60,9 +60,9 @@ SPELLED_OTHERWISE = {
 
 
 def flags_of_options(function: Callable[..., object]) -> set[str]:
-    """The flags of the options that a function takes as keyword arguments; `progress` has none."""
+    """The flags of the options that a function takes as keyword arguments; `auth` and `progress` have none."""
     parameters = inspect.signature(function).parameters.values()
-    names = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY} - {"progress"}
+    names = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY} - {"auth", "progress"}
     return {SPELLED_OTHERWISE.get(name, f"--{name.replace('_', '-')}") for name in names}
 
 

@@ -14,6 +14,7 @@ from headgate import (
     Headers,
     MapIterator,
     Outcome,
+    PreparedRequest,
     Rate,
     Redirect,
     Request,
@@ -186,6 +187,45 @@ async def retry_keeps_the_signature_of_what_it_calls() -> None:
     assert_type(Retry(3, lambda attempt, _: timedelta(seconds=attempt)).delay(1, OSError()), float | None)
 
 
+def sign(request: PreparedRequest) -> None:
+    assert_type(request.content, bytes | None)
+    request.headers["X-Signature"] = request.method + request.url
+
+
+async def sign_later(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
+class Tokens:
+    def token(self) -> str:
+        return "abc"
+
+
+class AsyncTokens:
+    ttl = 60
+
+    async def token(self) -> str:
+        return "abc"
+
+
+def auth_is_a_pair_a_function_or_an_object_with_tokens() -> None:
+    headgate.Client(auth=("ann", b"secret"))
+    headgate.Client(auth=sign)
+    headgate.Client(auth=Tokens())
+    headgate.Client(auth=AsyncTokens())
+    headgate.AsyncClient(auth=sign)
+    headgate.AsyncClient(auth=sign_later)
+    headgate.AsyncClient(auth=AsyncTokens())
+    headgate.fetch("urls.txt", "results", auth=Tokens())
+    headgate.map_batches(None, auth=("ann", "secret"))
+    Request("/", auth=sign_later)
+    Request("/", auth=None)
+
+
+async def an_asynchronous_function_is_for_an_async_client(client: headgate.AsyncClient) -> None:
+    assert_type(await client.get("/", auth=sign_later), Response)
+
+
 def a_client_gives_responses(client: headgate.Client) -> None:
     with client as same:
         assert_type(same, headgate.Client)
@@ -203,6 +243,10 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(response.history, list[Redirect])
     assert_type(response.raise_for_status(), Response)
     assert_type(client.post("/", json={"a": 1}), Response)
+    assert_type(client.get("/", auth=sign), Response)
+    assert_type(client.get("/", auth=lambda request: request), Response)
+    assert_type(client.get("/", auth=None), Response)
+    assert_type(headgate.get("http://localhost/", auth=Tokens()), Response)
     assert_type(client.request("PUT", "/", content=b"a", redirects="none"), Response)
     assert_type(client.get("/", follow_redirects=False), Response)
     assert_type(headgate.get("http://localhost/", allow_redirects=False, verify=True), Response)

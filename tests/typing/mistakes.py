@@ -8,7 +8,18 @@ Each mistake is told to be expected, by its kind; mypy and pyright complain of o
 from collections.abc import AsyncIterator
 
 import headgate
-from headgate import Client, ConcurrencyLimit, Rate, Retry, amap, as_completed, for_each, gather, limited_as_completed
+from headgate import (
+    Client,
+    ConcurrencyLimit,
+    PreparedRequest,
+    Rate,
+    Retry,
+    amap,
+    as_completed,
+    for_each,
+    gather,
+    limited_as_completed,
+)
 
 
 async def measure(word: str) -> int:
@@ -81,6 +92,15 @@ async def results() -> None:
         pass
 
 
+class Tokens:
+    def token(self) -> str:
+        return "abc"
+
+
+async def sign_later(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
 def requests(client: Client) -> None:
     Client("http://localhost/")  # type: ignore[call-arg]
     Client(verify=False)  # type: ignore[arg-type]
@@ -92,6 +112,10 @@ def requests(client: Client) -> None:
     headgate.HTTPStatusError  # type: ignore[attr-defined] # noqa: B018 - a name of httpx
     client.get("/", headers={"a": 1})  # type: ignore[arg-type]
     client.get("/", auth="ann:secret")  # type: ignore[arg-type]
+    client.get("/", auth=Tokens())  # type: ignore[arg-type] # they are of the client
+    client.get("/", auth=sign_later)  # type: ignore[arg-type] # it is for an AsyncClient
+    Client(auth=sign_later)  # type: ignore[arg-type]
+    headgate.fetch("urls.txt", "results", auth=lambda request: request)  # type: ignore[arg-type]
     client.fetch_many([1])  # type: ignore[list-item]
     client.get("/").status_code.upper()  # type: ignore[attr-defined]
     for outcome in client.fetch_many(["/"]):

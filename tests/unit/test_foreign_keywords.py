@@ -29,7 +29,6 @@ OF_CLIENTS = [
     ("httpx", "verify", True, ACCEPTED),
     ("httpx", "verify", False, "insecure=True"),
     ("httpx", "verify", "ca.pem", "cacert='ca.pem'"),
-    ("httpx", "auth", "ann", "user='name:password'"),
     ("httpx", "params", {"page": 1}, "params of each request"),
     ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
     ("httpx", "follow_redirects", True, ACCEPTED),
@@ -104,7 +103,7 @@ OF_JOBS = [
     ("httpx", "json", {"a": 1}, ACCEPTED),
     ("httpx", "verify", False, "insecure=True"),
     ("httpx", "follow_redirects", False, "redirects='none'"),
-    ("httpx", "auth", ("ann", "secret"), "user='name:password'"),
+    ("httpx", "auth", ("ann", "secret"), ACCEPTED),
     ("httpx", "limits", None, "concurrency=256"),
     ("httpx", "params", {"page": 1}, "url='https://host/?q={q}'"),
     ("httpx", "content", b"a", "here it is data"),
@@ -204,18 +203,6 @@ def test_an_option_and_its_opposite_are_refused() -> None:
         headgate.Client(verify=True, insecure=True)
     with pytest.raises(TypeError, match="http2=True and http1_1=True: give one of them"):
         headgate.Client(http2=True, http1_1=True)
-    with pytest.raises(TypeError, match="auth and user: give one of them"):
-        headgate.Client(auth=("ann", "secret"), user="ann:secret")
-
-
-def test_auth_of_a_client_is_its_user() -> None:
-    with (
-        headgate.testing.mock() as server,
-        headgate.Client(auth=("ann", "secret"), base_url="http://a.example") as client,
-    ):
-        route = server.get("/")
-        client.get("/")
-        assert "Basic YW5uOnNlY3JldA==" == route.calls[0].request.headers["authorization"]
 
 
 MESSAGES: Final = {

@@ -91,11 +91,13 @@ pub struct RowExtra {
     pub reply_to: Option<Arc<ReplyTo>>,
 }
 
-/// Options of a single row. `None`: the option of the run applies.
+/// Options of a single row. `None` or `false`: the option of the run applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnOptions {
     pub timeout: Option<Duration>,
     pub redirects: Option<RedirectPolicy>,
+    /// No header of the run that is a credential is sent.
+    pub without_credentials: bool,
     /// The stream for its body, which replaces the body of its outcome.
     pub stream: Option<Arc<BodyStream>>,
 }
@@ -166,10 +168,12 @@ impl RowExtra {
             defect,
             cost: _,
             save_as: _,
-            own: _,
+            own,
             reply_to: _,
         } = self;
-        method.is_none() && headers.is_empty() && credentials.is_empty() && body.is_none() && defect.is_none()
+        let has_own = !headers.is_empty() || !credentials.is_empty() || body.is_some();
+        let is_without_credentials = own.as_ref().is_some_and(|own| own.without_credentials);
+        method.is_none() && !has_own && defect.is_none() && !is_without_credentials
     }
 
     fn bytes(&self) -> usize {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
-use headgate_core::row::Row;
+use headgate_core::row::{Row, RowExtra};
 use headgate_core::url_user::without_user;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
@@ -161,7 +161,12 @@ impl Preparer {
     /// Returns the state of the run's credentials at the origin of this row; `None`: its request gets none of them, or is
     /// invalid.
     pub fn credentials_of(&mut self, row: &Row) -> Option<Arc<OriginCredentials>> {
-        if row.chain().is_some_and(|chain| chain.is_foreign) {
+        let replaces_them = |extra: &RowExtra| {
+            extra.own.as_ref().is_some_and(|own| own.without_credentials)
+                || extra.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
+        };
+        let is_foreign = row.chain().is_some_and(|chain| chain.is_foreign);
+        if is_foreign || row.extra.as_deref().is_some_and(replaces_them) {
             return None;
         }
         let of_templates = row.extra.as_ref().is_some_and(|extra| !extra.credentials.is_empty());
@@ -269,7 +274,8 @@ impl Preparer {
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
         let SiteMatch { site, path, authorization } =
             sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
-        let scope = match site.credentials.is_some() {
+        let is_without_credentials = row.own().is_some_and(|own| own.without_credentials);
+        let scope = match site.credentials.is_some() && !is_without_credentials {
             _ if is_foreign => HeaderScope::Harmless,
             true => HeaderScope::All,
             false => HeaderScope::AllButCredentials,
@@ -295,7 +301,7 @@ impl Preparer {
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
         let has_key = contains(&own, &IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
-        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some();
+        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some() || is_without_credentials;
         let own_headers = is_own.then(|| {
             Box::new(OwnHeaders {
                 defaults: self.defaults.clone(),

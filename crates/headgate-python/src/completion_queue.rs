@@ -8,6 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::row::{OwnOptions, ReplyTo, Row, RowExtra};
+use headgate_core::secret::Secret;
 use headgate_engine::{Arrived, Run, TakenOutcomes, WakeCaller, Waker};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -28,6 +29,8 @@ struct NativeRequest {
     url: String,
     method: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
+    credentials: Vec<(String, Vec<u8>)>,
+    without_credentials: bool,
     body: Option<Vec<u8>>,
     body_type: Option<String>,
     timeout: Option<f64>,
@@ -46,17 +49,32 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         if object.is_instance_of::<PyString>() {
             return Ok(Self(Row::new(0, object.extract::<String>()?)));
         }
-        let NativeRequest { url, method, headers, body, body_type, timeout, redirects, cost, defect } =
-            object.extract()?;
+        let NativeRequest {
+            url,
+            method,
+            headers,
+            credentials,
+            without_credentials,
+            body,
+            body_type,
+            timeout,
+            redirects,
+            cost,
+            defect,
+        } = object.extract()?;
         let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let redirects = redirects.map(|name| name.parse()).transpose();
         let redirects = redirects
             .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
-        let own = (timeout.is_some() || redirects.is_some())
-            .then(|| Box::new(OwnOptions { timeout, redirects, stream: None }));
+        let own = OwnOptions { timeout, redirects, without_credentials, stream: None };
+        let own = (own != OwnOptions::default()).then(|| Box::new(own));
         let extra = RowExtra {
             method: method.map(Into::into),
             headers: headers.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            credentials: credentials
+                .into_iter()
+                .map(|(name, value)| (name.into(), Secret::from(Box::<[u8]>::from(value))))
+                .collect(),
             body: body.map(Into::into),
             body_type: body_type.map(Into::into),
             cost,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Final, TypedDict
 
 from headgate.jobs import _keywords as keywords
+from headgate.jobs._auth import AuthOption
 from headgate.jobs._option_entry import ALL_COLUMNS, JobOption
 from headgate.jobs._options import (
     ConnectionOptions,
@@ -62,7 +63,7 @@ class StageKeywords(
     """The options of a stage of a data engine, which has a progress of its own."""
 
 
-class BatchKeywords(StageKeywords, ProgressOption, total=False):
+class BatchKeywords(StageKeywords, AuthOption, ProgressOption, total=False):
     """The options of `headgate.map_batches` and `headgate.fetch_table`."""
 
 

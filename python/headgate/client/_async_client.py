@@ -12,11 +12,12 @@ from headgate.batches._batch_iterator import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
 from headgate.batches._supply import run_in_own_thread
 from headgate.client._calls import async_tables
-from headgate.client._client_options import ASYNC_CLIENT, ClientArguments
+from headgate.client._client_options import ASYNC_CLIENT, AsyncClientArguments
 from headgate.client._engine_client import EngineClient
 from headgate.client._fetch_many import AsyncFetchMany
 from headgate.client._loops import Loops
-from headgate.client._request import Request, RequestKeywords, RequestLike, check_is_request, native_of, request_of
+from headgate.client._native_requests import async_native_of
+from headgate.client._request import AsyncRequestKeywords, Request, RequestLike, check_is_request, request_of
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, open_async_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
@@ -39,11 +40,11 @@ class AsyncClient(EngineClient):
     __module__ = "headgate"
 
     @ASYNC_CLIENT.shown_by
-    def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
+    def __init__(self, *, base_url: str = "", **options: Unpack[AsyncClientArguments]) -> None:
         """Starts the engine of the client.
 
-        As in other libraries, `verify=True` and `http2=True`, which are the defaults, `auth=(name, password)`, which
-        sets `user`, and `follow_redirects` and `allow_redirects`, which set `redirects`, are accepted.
+        As in other libraries, `verify=True` and `http2=True`, which are the defaults, and `follow_redirects` and
+        `allow_redirects`, which set `redirects`, are accepted.
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
@@ -55,8 +56,9 @@ class AsyncClient(EngineClient):
         """
         super().__init__(base_url, ASYNC_CLIENT, dict(options))
         self._loops = Loops(self._engine)
+        self._use_loop()
 
-    async def request(self, method: str, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def request(self, method: str, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
 
         >>> (await client.request("GET", "/echo")).json()["method"]
@@ -81,9 +83,11 @@ class AsyncClient(EngineClient):
         7
         """
         check_is_request(request)
-        return response_of(request, await self._loops.of_running_loop().send(native_of(request, self._base_url)))
+        self._use_loop()
+        native = await async_native_of(request, self._engine.options)
+        return response_of(request, await self._loops.of_running_loop().send(native))
 
-    async def get(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def get(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a GET request. See `request`.
 
         >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
@@ -92,7 +96,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("GET", url, dict(options), "get"))
 
-    async def head(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def head(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a HEAD request. See `request`.
 
         >>> (await client.head("/hello")).headers["content-length"]
@@ -100,7 +104,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("HEAD", url, dict(options), "head"))
 
-    async def options(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def options(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends an OPTIONS request. See `request`.
 
         >>> (await client.options("/echo")).json()["method"]
@@ -108,7 +112,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("OPTIONS", url, dict(options), "options"))
 
-    async def post(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def post(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a POST request. See `request`.
 
         >>> (await client.post("/echo", json={"a": 1})).json()["body"]
@@ -116,7 +120,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("POST", url, dict(options), "post"))
 
-    async def put(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def put(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a PUT request. See `request`.
 
         >>> (await client.put("/echo", content=b"all of it")).json()["body"]
@@ -124,7 +128,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("PUT", url, dict(options), "put"))
 
-    async def patch(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def patch(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a PATCH request. See `request`.
 
         >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
@@ -132,7 +136,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("PATCH", url, dict(options), "patch"))
 
-    async def delete(self, url: str, **options: Unpack[RequestKeywords]) -> Response:
+    async def delete(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a DELETE request. See `request`.
 
         >>> (await client.delete("/echo")).json()["method"]
@@ -141,7 +145,7 @@ class AsyncClient(EngineClient):
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
 
     def stream(
-        self, method: str, url: str, **options: Unpack[RequestKeywords]
+        self, method: str, url: str, **options: Unpack[AsyncRequestKeywords]
     ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
         """Sends a request, and returns its response as soon as its headers have arrived. See `Client.stream`.
 
@@ -159,9 +163,8 @@ class AsyncClient(EngineClient):
         Raises:
             Exception: As `Client.stream`, with the task in place of the thread.
         """
-        return open_async_stream(
-            self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
-        )
+        self._use_loop()
+        return open_async_stream(self._engine, self._streams, request_of(method, url, dict(options), "stream"))
 
     @explained("fetch_many", lambda: ASYNC_CLIENT.entries)
     def fetch_many(
@@ -194,7 +197,8 @@ class AsyncClient(EngineClient):
             StrayCancellation: While iterating: the source was cancelled, and the task that iterates was not.
             Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
         """
-        return AsyncFetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+        self._use_loop()
+        return AsyncFetchMany(self._engine, requests, ordered=ordered, progress=progress)
 
     @MAP_BATCHES.shown_by
     def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
@@ -219,6 +223,7 @@ class AsyncClient(EngineClient):
             TypeError: `batches`, or what it yields, is no table; or an option is one of the client.
             RuntimeError: The client is closed.
         """
+        self._use_loop()
         return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
 
     @FETCH_TABLE.shown_by
@@ -241,6 +246,7 @@ class AsyncClient(EngineClient):
         Raises:
             Exception: As `map_batches` and what it returns.
         """
+        self._use_loop()
         return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     async def aclose(self) -> None:
@@ -266,6 +272,12 @@ class AsyncClient(EngineClient):
     ) -> None:
         await self.aclose()
 
+    def _use_loop(self) -> None:
+        """Lets an asynchronous `token()` run in the running loop."""
+        provider = self._engine.options.token_provider
+        if provider is not None and (loop := _running_loop()) is not None:
+            provider.use_loop(loop)
+
     if not TYPE_CHECKING:  # type checkers refuse this block
 
         def __enter__(self) -> NoReturn:
@@ -276,3 +288,11 @@ class AsyncClient(EngineClient):
     def __del__(self) -> None:
         if hasattr(self, "_loops"):
             self._loops.retire()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    """Returns the running loop; there is none where a client is only created."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

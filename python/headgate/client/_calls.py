@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Final
 
+from headgate._errors import UsageError
 from headgate._native import BatchFlow, RowBatch
 from headgate._option import OptionSet
 from headgate.batches._batch_iterator import AsyncBatchIterator, AsyncTableSupply, BatchIterator
 from headgate.batches._supply import Pulled, TableSupply
+from headgate.client._client_options import ClientOptions
 from headgate.client._engine import Engine
 from headgate.client._flow import RequestSource
-from headgate.client._request import RequestLike, natives_of
+from headgate.client._native_requests import natives_of
+from headgate.client._request import RequestLike
 from headgate.client._table_options import BATCHES, options_of
+from headgate.jobs._auth import is_function
 from headgate.jobs._progress import ProgressTarget
 
 BATCH: Final = 1024
@@ -23,13 +27,13 @@ class RequestSupply:
 
     decides_columns = False
 
-    def __init__(self, source: RequestSource, base_url: str) -> None:
+    def __init__(self, source: RequestSource, options: ClientOptions) -> None:
         self._source = source
-        self._base_url = base_url
+        self._options = options
 
     def feed(self, flow: BatchFlow) -> None:
         """Feeds the next requests."""
-        flow.submit(natives_of(self._source.take(BATCH), self._base_url))
+        flow.submit(natives_of(self._source.take(BATCH), self._options))
         if self._source.has_ended:
             flow.finish_input()
 
@@ -47,9 +51,12 @@ class AsyncRequestSupply:
     """Feeds requests of an iterable, or of an async iterable. An iterable is read in the thread of the loop."""
 
     def __init__(
-        self, requests: Iterable[RequestLike] | AsyncIterable[RequestLike], base_url: str, notify: Callable[[], None]
+        self,
+        requests: Iterable[RequestLike] | AsyncIterable[RequestLike],
+        options: ClientOptions,
+        notify: Callable[[], None],
     ) -> None:
-        self._base_url = base_url
+        self._options = options
         self._source: RequestSource | Pulled[RequestLike] = (
             Pulled(aiter(requests), BATCH, notify) if isinstance(requests, AsyncIterable) else RequestSource(requests)
         )
@@ -57,13 +64,14 @@ class AsyncRequestSupply:
     async def feed(self, flow: BatchFlow) -> bool:
         """Feeds the requests that are available. Returns whether the caller should continue at once."""
         if isinstance(self._source, RequestSource):
+            # Before requests are taken, because a cancellation here would lose them.
+            await asyncio.sleep(0)
             requests = self._source.take(BATCH)
             has_ended = self._source.has_ended
-            await asyncio.sleep(0)
         else:
             self._source.begin()
             requests, has_ended = self._source.take()
-        flow.submit(natives_of(requests, self._base_url))
+        flow.submit(natives_of(requests, self._options))
         if has_ended:
             flow.finish_input()
         return bool(requests) or has_ended
@@ -92,9 +100,8 @@ class AsyncRequestSupply:
 class BatchMode:
     """Switches an iterator of `fetch_many` from outcomes to batches, once."""
 
-    def __init__(self, engine: Engine, base_url: str, progress: ProgressTarget) -> None:
+    def __init__(self, engine: Engine, progress: ProgressTarget) -> None:
         self._engine = engine
-        self._base_url = base_url
         self._progress = progress
         self._is_active = False
 
@@ -107,7 +114,7 @@ class BatchMode:
             RuntimeError: There are no requests, or some were started or submitted.
         """
         self._enter(has_begun=has_begun, is_empty=requests is None)
-        source = RequestSupply(RequestSource(()) if requests is None else requests, self._base_url)
+        source = RequestSupply(RequestSource(()) if requests is None else requests, self._engine.options)
         return BatchIterator(self._begin(given, watched=False), source, self._progress)
 
     def to_async_arrow_batches(
@@ -121,7 +128,7 @@ class BatchMode:
         self._enter(has_begun=has_begun, is_empty=requests is None)
         source, flow = (() if requests is None else requests), self._begin(given, watched=True)
         return AsyncBatchIterator(
-            flow, lambda notify: AsyncRequestSupply(source, self._base_url, notify), self._progress
+            flow, lambda notify: AsyncRequestSupply(source, self._engine.options, notify), self._progress
         )
 
     def check_outcomes(self) -> None:
@@ -160,6 +167,7 @@ def tables(
         TypeError: There is no such option, or `batches` is no table.
         RuntimeError: The client is closed.
     """
+    _check_auth(engine)
     supply, of_call = TableSupply(batches), options_of(options, given, engine.options)
     flow = engine.native.start_tables(of_call, base_url, watched=False)
     return BatchIterator(flow if flow is not None else engine.raise_closed(), supply, of_call.progress)
@@ -169,7 +177,16 @@ def async_tables(
     engine: Engine, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
 ) -> AsyncBatchIterator:
     """Returns the iterator for an event loop. Raises as `tables`."""
+    _check_auth(engine)
     of_call = options_of(options, given, engine.options)
     flow = engine.native.start_tables(of_call, base_url, watched=True)
     flow = flow if flow is not None else engine.raise_closed()
     return AsyncBatchIterator(flow, lambda notify: AsyncTableSupply(batches, notify), of_call.progress)
+
+
+def _check_auth(engine: Engine) -> None:
+    if is_function(engine.options.auth):
+        raise UsageError(
+            "auth of this client is a function, which changes requests one by one, and not rows of a table:"
+            " give the client ('name', 'password') or an object with token()"
+        )

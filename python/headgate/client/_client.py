@@ -56,8 +56,8 @@ class Client(EngineClient):
     def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
         """Starts the engine of the client.
 
-        As in other libraries, `verify=True` and `http2=True`, which are the defaults, `auth=(name, password)`, which
-        sets `user`, and `follow_redirects` and `allow_redirects`, which set `redirects`, are accepted.
+        As in other libraries, `verify=True` and `http2=True`, which are the defaults, and `follow_redirects` and
+        `allow_redirects`, which set `redirects`, are accepted.
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
@@ -95,7 +95,7 @@ class Client(EngineClient):
         """
         from headgate.client._send import send  # noqa: PLC0415 - as `_send`
 
-        return send(self._engine, self._base_url, request)
+        return send(self._engine, request)
 
     def get(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a GET request. See `request`.
@@ -185,9 +185,7 @@ class Client(EngineClient):
         from headgate.client._request import request_of  # noqa: PLC0415 - as `_send`
         from headgate.client._stream import open_stream  # noqa: PLC0415 - as `_send`
 
-        return open_stream(
-            self._engine, self._streams, self._base_url, request_of(method, url, dict(options), "stream")
-        )
+        return open_stream(self._engine, self._streams, request_of(method, url, dict(options), "stream"))
 
     @explained("fetch_many", lambda: CLIENT.entries)
     def fetch_many(
@@ -221,7 +219,7 @@ class Client(EngineClient):
         """
         from headgate.client._fetch_many import FetchMany  # noqa: PLC0415 - as `_send`
 
-        return FetchMany(self._engine, self._base_url, requests, ordered=ordered, progress=progress)
+        return FetchMany(self._engine, requests, ordered=ordered, progress=progress)
 
     @shown_by(_map_batches)
     def map_batches(self, batches: Any, **options: Unpack["TableKeywords"]) -> "BatchIterator":  # noqa: ANN401 - whatever speaks Arrow

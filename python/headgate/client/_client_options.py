@@ -7,13 +7,14 @@ from headgate._checks import kind_of
 from headgate._errors import UsageError
 from headgate._foreign import OTHER_TIMEOUTS, SameMeaning, translated
 from headgate._option import OptionSet
+from headgate.client._auth import AsyncClientAuthOption, ClientAuthOption
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, option_set
 
 
-class ClientKeywords(
+class _SharedKeywords(
     keywords.PolicyOptions,
     keywords.HeaderOptions,
     keywords.BearerOption,
@@ -31,15 +32,33 @@ class ClientKeywords(
     keywords.RetryableOptions,
     total=False,
 ):
-    """The options of `headgate.Client`: those of `headgate.fetch` that are not about its input and its output."""
+    """The options of both clients: those of `headgate.fetch` that are not about its input and its output."""
+
+
+class ClientKeywords(_SharedKeywords, ClientAuthOption, total=False):
+    """The options of `headgate.Client`."""
+
+
+class AsyncClientKeywords(_SharedKeywords, AsyncClientAuthOption, total=False):
+    """The options of `headgate.AsyncClient`."""
 
 
 class ClientArguments(ClientKeywords, SameMeaning, total=False):
     """The keyword arguments of a client: its options, and names of other libraries that have the same meaning."""
 
 
+class AsyncClientArguments(AsyncClientKeywords, SameMeaning, total=False):
+    """The keyword arguments of a client for event loops."""
+
+
 CLIENT: Final = option_set(ClientKeywords, of="Client")
-ASYNC_CLIENT: Final = option_set(ClientKeywords, of="AsyncClient")
+ASYNC_CLIENT: Final = option_set(AsyncClientKeywords, of="AsyncClient")
+
+
+_UNBOUND: Final = (
+    "is a credential, and nothing says which hosts may get it: give base_url, or name their origins with"
+    " credentials_for='https://api.example.com'"
+)
 
 
 class ClientOptions(JobOptions):
@@ -68,7 +87,10 @@ def options_of(options: OptionSet[Any], given: dict[str, Any], base_url: str) ->
     if not isinstance(given.get("timeout", 0), int | float | timedelta):
         kind = kind_of(given["timeout"])
         arguments.wrong("timeout", f"must be a number of seconds, not {kind}: {OTHER_TIMEOUTS}")
-    of_client = ClientOptions(base_url=base_url, **arguments.read(options, given))
+    read = arguments.read(options, given)
+    if given.get("auth") is not None and not base_url and not given.get("credentials_for"):
+        arguments.wrong("auth", _UNBOUND)
+    of_client = ClientOptions(base_url=base_url, **read)
     arguments.check(of_client)
     return of_client
 

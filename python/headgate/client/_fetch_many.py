@@ -32,15 +32,14 @@ class _FetchManyBase:
     def __init__(
         self,
         engine: Engine,
-        base_url: str,
         requests: object,
         *,
         ordered: bool,
         progress: ProgressTarget,
     ) -> None:
         self._progress = Progress(progress, engine.statistics)
-        self._flow = RequestFlow(engine, base_url, watched=self._is_in_loop, ordered=ordered)
-        self._batch_mode = BatchMode(engine, base_url, progress)
+        self._flow = RequestFlow(engine, watched=self._is_in_loop, ordered=ordered)
+        self._batch_mode = BatchMode(engine, progress)
         self._stays_open = requests is None
 
     @property
@@ -71,14 +70,13 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
     def __init__(
         self,
         engine: Engine,
-        base_url: str,
         requests: Iterable[RequestLike] | None,
         *,
         ordered: bool,
         progress: ProgressTarget = False,
     ) -> None:
         self._source = None if requests is None else RequestSource(requests)
-        super().__init__(engine, base_url, requests, ordered=ordered, progress=progress)
+        super().__init__(engine, requests, ordered=ordered, progress=progress)
         # The thread that created it, until a thread takes outcomes.
         self._taken_by = get_ident()
 
@@ -224,14 +222,13 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
     def __init__(
         self,
         engine: Engine,
-        base_url: str,
         requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None,
         *,
         ordered: bool,
         progress: ProgressTarget = False,
     ) -> None:
         LoopIterator.__init__(self)
-        _FetchManyBase.__init__(self, engine, base_url, requests, ordered=ordered, progress=progress)
+        _FetchManyBase.__init__(self, engine, requests, ordered=ordered, progress=progress)
         self._source: RequestSource | None = None
         self._pulled: Pulled[RequestLike] | None = None
         if isinstance(requests, AsyncIterable):

@@ -14,7 +14,8 @@ from headgate._format import count
 from headgate._native import NativeOutcome
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
-from headgate.client._request import Request, RequestLike, natives_of
+from headgate.client._native_requests import natives_of
+from headgate.client._request import Request, RequestLike
 from headgate.client._response import Outcome
 
 MAX_PULL_S: Final = 0.005
@@ -154,13 +155,12 @@ READY_BYTES: Final = 16 << 20
 class RequestFlow:
     """The outstanding requests and the outcomes that have arrived."""
 
-    def __init__(self, engine: Engine, base_url: str, *, watched: bool, ordered: bool) -> None:
+    def __init__(self, engine: Engine, *, watched: bool, ordered: bool) -> None:
         completions = engine.native.completion_queue(watched=watched)
         self.completions = completions if completions is not None else engine.raise_closed()
         self.submitted = SubmitQueue()
         self._engine = engine
         self._process = engine.process
-        self._base_url = base_url
         self._concurrency: int = engine.options.concurrency
         self._memory: int = engine.native.max_memory
         self._max_outstanding: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
@@ -210,7 +210,7 @@ class RequestFlow:
         """
         if not requests:
             return
-        native = natives_of(requests, self._base_url)
+        native = natives_of(requests, self._engine.options)
         number = self._number
         self._number += len(requests)
         self._in_flight.update(zip(range(number, self._number), requests, strict=True))

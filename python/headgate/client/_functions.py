@@ -4,18 +4,22 @@ import re
 from typing import Any, Final, Unpack
 
 from headgate._foreign import translated, unexpected
+from headgate.client._auth import AuthFunction
 from headgate.client._client import Client
 from headgate.client._client_options import CLIENT, ClientArguments
 from headgate.client._request import OF_CALL, RequestKeywords, request_of
 from headgate.client._response import Response
+from headgate.jobs._auth import Auth, is_token_source
 
 
 class FunctionKeywords(ClientArguments, RequestKeywords, total=False):  # type: ignore[misc] # both have headers
     """The options of a client, and the arguments of a request, which replace those of the same name."""
 
+    auth: Auth | AuthFunction | None  # type: ignore[misc] # as above
+
 
 _KNOWN: Final = (*OF_CALL, *(name for name in CLIENT.entries if name not in OF_CALL))
-_CREDENTIALS: Final = {"bearer", "user", "token_command", "cert"}
+_CREDENTIALS: Final = {"auth", "bearer", "user", "token_command", "cert"}
 _ORIGIN: Final = re.compile(r"https?://[^/?#\\@*\s]+(?=[/?#]|$)", re.IGNORECASE)
 
 
@@ -23,8 +27,8 @@ def request(method: str, url: str, **options: Unpack[FunctionKeywords]) -> Respo
     """Sends one request, with a client of its own, and waits for its response.
 
     For more than a few requests use `headgate.Client`, which keeps connections open and applies its limits to all of
-    them. Credentials (`bearer`, `user`, `cert`) are sent to the origin of the URL only, unless `credentials_for` names
-    others.
+    them. Credentials (`auth`, `bearer`, `user`, `cert`) are sent to the origin of the URL only, unless
+    `credentials_for` names others.
 
     >>> headgate.request("GET", "http://127.0.0.1:8080/redirect/1", timeout=5, redirects="none").status_code
     302
@@ -110,7 +114,8 @@ def _send(method: str, url: str, given: FunctionKeywords, of: str) -> Response:
     for name, value in translated(given, _KNOWN, of).items():
         if name not in _KNOWN:
             raise unexpected(of, name, _KNOWN)
-        (of_call if name in OF_CALL else of_client)[name] = value
+        is_of_call = name in OF_CALL and not (name == "auth" and is_token_source(value))
+        (of_call if is_of_call else of_client)[name] = value
     if of_client.keys() & _CREDENTIALS and (origin := _ORIGIN.match(str(url))):
         of_client.setdefault("credentials_for", origin[0])
     with Client(**of_client) as client:

@@ -1,6 +1,6 @@
 """The headers of a response."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Final
 
 _SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
@@ -56,3 +56,19 @@ class Headers(Mapping[str, str]):
     def __repr__(self) -> str:
         shown = [(name, _MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
         return f"Headers({shown!r})"
+
+
+class RequestHeaders(Headers, MutableMapping[str, str]):
+    """The headers of a `PreparedRequest`, which can be changed. Setting a name replaces all of its values."""
+
+    def __setitem__(self, name: str, value: str) -> None:
+        self._keep_all_but(name, (name, value))
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self:
+            raise KeyError(name)
+        self._keep_all_but(name)
+
+    def _keep_all_but(self, name: str, *added: tuple[str, str]) -> None:
+        kept = [pair for pair in self._pairs if pair[0].lower() != name.lower()]
+        Headers.__init__(self, [*kept, *added])

@@ -5,14 +5,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from headgate._checks import check, kind_of, one_of, seconds_of
 from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
 from headgate._url_user import without_user
+from headgate.client._auth import AsyncCallAuth, CallAuth
 from headgate.client._body import Files, Pairs, body_of, items_of, pairs_of
 from headgate.client._client_options import CLIENT
-from headgate.client._errors import InvalidRequest
+from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
 from headgate.jobs._option_entry import Redirects
 from headgate.jobs._options import ENTRIES
 
@@ -24,12 +25,16 @@ class NativeRequest(NamedTuple):
     """A request as the engine reads it.
 
     Attributes:
+        credentials: More headers, which are sent only where the credentials of the client are.
+        without_credentials: Whether no credentials of the client are sent.
         defect: Why the request can't be sent; it fails with this message.
     """
 
     url: str
     method: str | None = None
     headers: Sequence[tuple[str, bytes]] = ()
+    credentials: Sequence[tuple[str, bytes]] = ()
+    without_credentials: bool = False
     body: bytes | None = None
     body_type: str | None = None
     timeout: float | None = None
@@ -42,6 +47,9 @@ Native: TypeAlias = str | NativeRequest
 """A URL alone is also a request."""
 
 _MAX_COST: Final = 2**63
+
+OF_CLIENT: Final = "client"
+"""The `auth` of a request with the credentials of its client."""
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -64,7 +72,10 @@ class Request:
         files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
         json: A value that is sent as JSON.
         timeout: Seconds, or a `timedelta`, for each attempt, in place of the client's.
-        auth: A user and a password.
+        auth: The credentials of this request: `(user, password)`; a function, which is called with the request, a
+            `headgate.PreparedRequest`, before it is sent, once and not for each retry, and changes it or returns
+            another (of an `AsyncClient` it may be asynchronous); or `None`, with which none of the client's are sent.
+            `"client"`, the default, means the client's.
         redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None` means as the client does.
         cost: The cost for the client's `cost_rate`, a number of 0 or more, rounded up; `None` means 1, or the client's
             `cost_estimate`.
@@ -82,7 +93,7 @@ class Request:
     files: Files | None = None
     json: Any = None
     timeout: float | timedelta | None = None
-    auth: tuple[str, str] | None = None
+    auth: AsyncCallAuth | Literal["client"] | None = OF_CLIENT
     redirects: Redirects | None = None
     cost: float | None = None
     tag: Any = None
@@ -125,61 +136,20 @@ class Request:
         """
         if not isinstance(self.url, str):  # it may come from a mapping
             raise TypeError(f"url must be text, not {kind_of(self.url)}")
+        if self.auth is None:
+            base_url = without_user(base_url)
         url = joined(base_url, self.url) if base_url else self.url
         if self.params is not None:
             url = _with_query(url, self.params)
         body, kind = body_of(self.content, self.data, self.files, self.json)
-        headers = list(_headers(self.headers)) if self.headers is not None else []
-        if self.auth is not None:
+        headers = list(headers_of(self.headers)) if self.headers is not None else []
+        if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
         timeout = None if self.timeout is None else _timeout(self.timeout)
         redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
-        return NativeRequest(url, _method(self.method), headers, body, kind, timeout, redirects, cost)
-
-
-def native_of(request: Request, base_url: str) -> NativeRequest:
-    """Returns the request of a call as the engine reads it.
-
-    Raises:
-        InvalidRequest: An attribute has an invalid value, or the request has more than one body.
-    """
-    try:
-        return request.native(base_url)
-    except (TypeError, ValueError, OSError) as error:
-        url = _text_of(request.url)
-        raise InvalidRequest(f"{without_user(url)}: {error}" if url else str(error), url=url) from error
-
-
-def natives_of(requests: list[RequestLike], base_url: str) -> list[Native]:
-    """Returns the requests as the engine reads them.
-
-    A request that can't be sent gets a defect, so that only this one fails. In `requests` it is replaced by a `Request`
-    with its URL and tag.
-    """
-    natives: list[Native] = []
-    for index, request in enumerate(requests):
-        if isinstance(request, str):
-            natives.append(joined(base_url, request) if base_url else request)
-            continue
-        try:
-            natives.append(Request.of(request).native(base_url))
-        except (TypeError, ValueError, OSError) as error:
-            requests[index] = invalid = _invalid_request(request)
-            natives.append(NativeRequest(invalid.url, defect=str(error)))
-    return natives
-
-
-def _invalid_request(request: object) -> Request:
-    if isinstance(request, Request):
-        return Request(_text_of(request.url), tag=request.tag)
-    given: Mapping[str, Any] = request if isinstance(request, Mapping) else {}
-    return Request(_text_of(given.get("url")), tag=given.get("tag"))
-
-
-def _text_of(url: object) -> str:
-    """Returns a URL as text, whatever its type is: empty if there is none."""
-    return "" if url is None else str(url)
+        method = method_of(self.method)
+        return NativeRequest(url, method, headers, (), self.auth is None, body, kind, timeout, redirects, cost)
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -204,14 +174,24 @@ def _with_query(url: str, params: Pairs | str) -> str:
     return before + hash_sign + fragment
 
 
-def _headers(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[tuple[str, bytes]]:
+def headers_of(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[tuple[str, bytes]]:
+    """Yields headers as the engine reads them.
+
+    Raises:
+        TypeError: A name or a value is not text.
+    """
     for name, value in items_of("headers", given):
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
         yield name, value if isinstance(value, bytes) else value.encode()
 
 
-def _method(method: object) -> str:
+def method_of(method: object) -> str:
+    """Returns a method in upper case.
+
+    Raises:
+        TypeError: It is not text.
+    """
     if not isinstance(method, str):
         raise TypeError(f"method must be text such as 'POST', not {kind_of(method)}")
     return method.upper()
@@ -242,14 +222,17 @@ def _cost(cost: object) -> int:
 
 
 def _basic(auth: object) -> bytes:
-    if not isinstance(auth, tuple | list) or len(auth) != 2:  # noqa: PLR2004 - a pair
-        raise TypeError(f"auth must be a user and a password, not {kind_of(auth)}: the client has bearer='token'")
+    user = user_of(auth)
+    if is_token_source(auth):
+        raise TypeError("auth of one request can't be an object with token(): give it to the client, headgate.Client")
+    if user is None:
+        raise TypeError(f"auth {must_be(auth, 'a function or None')}; the client has bearer='token'")
     import base64  # noqa: PLC0415 - most requests have no password
 
-    return b"Basic " + base64.b64encode(":".join(map(str, auth)).encode())
+    return b"Basic " + base64.b64encode(user)
 
 
-class RequestKeywords(RedirectKeywords, total=False):
+class _SharedKeywords(RedirectKeywords, total=False):
     """The keyword arguments of requests, which `headgate.Request` describes, and other names of `redirects`."""
 
     headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
@@ -259,9 +242,20 @@ class RequestKeywords(RedirectKeywords, total=False):
     files: Files | None
     json: Any
     timeout: float | timedelta | None
-    auth: tuple[str, str] | None
     redirects: Redirects | None
     cost: float | None
+
+
+class RequestKeywords(_SharedKeywords, total=False):
+    """The keyword arguments of requests of a `Client`."""
+
+    auth: CallAuth | None
+
+
+class AsyncRequestKeywords(_SharedKeywords, total=False):
+    """The keyword arguments of requests of an `AsyncClient`."""
+
+    auth: AsyncCallAuth | None
 
 
 OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "tag"})

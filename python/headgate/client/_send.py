@@ -1,11 +1,12 @@
 """A request of a client for threads."""
 
 from headgate.client._engine import Engine
-from headgate.client._request import Request, check_is_request, native_of
+from headgate.client._native_requests import native_of
+from headgate.client._request import Request, check_is_request
 from headgate.client._response import Response, response_of
 
 
-def send(engine: Engine, base_url: str, request: Request) -> Response:
+def send(engine: Engine, request: Request) -> Response:
     """Sends a request, and waits for its response.
 
     Raises:
@@ -14,5 +15,5 @@ def send(engine: Engine, base_url: str, request: Request) -> Response:
         RuntimeError: The client is closed.
     """
     check_is_request(request)
-    native = engine.native.call(native_of(request, base_url))
+    native = engine.native.call(native_of(request, engine.options))
     return response_of(request, native if native is not None else engine.raise_closed())

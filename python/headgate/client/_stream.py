@@ -12,8 +12,9 @@ from headgate import _format
 from headgate._facts import Fact
 from headgate._native import NativeOutcome, ResponseStream
 from headgate.client._engine import Engine
+from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._open_streams import OpenStreams
-from headgate.client._request import Request, native_of
+from headgate.client._request import Request
 from headgate.client._response import Response, error_from, error_of
 from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
 from headgate.jobs._notebook import await_interruptibly
@@ -238,7 +239,7 @@ class StreamedResponse(Streamed):
 
 
 @contextmanager
-def open_stream(engine: Engine, streams: OpenStreams, base_url: str, request: Request) -> Iterator[StreamedResponse]:
+def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Iterator[StreamedResponse]:
     """Sends a request, and yields its response, which is closed when the block is left.
 
     Raises:
@@ -246,7 +247,7 @@ def open_stream(engine: Engine, streams: OpenStreams, base_url: str, request: Re
         RuntimeError: The client is closed, or the thread has the maximum number of open streams.
     """
     with streams.counted(threading.get_ident(), "thread"):
-        stream = engine.native.start_stream(native_of(request, base_url), watched=False)
+        stream = engine.native.start_stream(native_of(request, engine.options), watched=False)
         if stream is None:
             engine.raise_closed()
         try:
@@ -424,7 +425,7 @@ class AsyncStreamedResponse(Streamed):
 
 @asynccontextmanager
 async def open_async_stream(
-    engine: Engine, streams: OpenStreams, base_url: str, request: Request
+    engine: Engine, streams: OpenStreams, request: Request
 ) -> AsyncIterator[AsyncStreamedResponse]:
     """Sends a request, and yields its response, which is closed when the block is left.
 
@@ -433,7 +434,8 @@ async def open_async_stream(
         RuntimeError: The client is closed, or the task has the maximum number of open streams.
     """
     with streams.counted(id(asyncio.current_task()), "task"):
-        stream = engine.native.start_stream(native_of(request, base_url), watched=True)
+        native_request = await async_native_of(request, engine.options)
+        stream = engine.native.start_stream(native_request, watched=True)
         if stream is None:
             engine.raise_closed()
         reader = _StreamReader(stream)

@@ -13,6 +13,7 @@ from headgate._message import Mention
 from headgate._option import OptionSet
 from headgate._rate_text import rate_text
 from headgate.jobs import _secret_file
+from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
 from headgate.jobs._job_options import JobOptions, Mistake, SetOptions
 from headgate.jobs._option_entry import ALL_COLUMNS, NONE, JobOption, is_table
 from headgate.jobs._options import SET
@@ -41,6 +42,7 @@ class Arguments:
 
     def __init__(self) -> None:
         self.mistakes: list[Mistake] = []
+        self._user_is_auth = False
 
     def read(self, options: OptionSet[Any], given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the given options, each read by its entry. An unknown name raises a `TypeError`."""
@@ -54,6 +56,8 @@ class Arguments:
             "header_templates": self.headers,
             "token": self.token,
             "user": self.user,
+            "auth": self.auth,
+            "request_auth": self.request_auth,
             "names": self.names,
             "texts": self.texts,
             "ports": self.ports,
@@ -69,13 +73,23 @@ class Arguments:
         }
         options.complete(given)
         values = dict(given)
+        self._refuse_two_credentials(given)
         for name in given:
             option = options.entries[name].option
             reader = readers.get(option.given_as) if isinstance(option, JobOption) else None
             reader = self.rate if name in _RATES else reader
             if reader is not None:
                 values[name] = reader(name, given[name])
+        user = user_of(values.get("auth"))
+        if user is not None and not self.is_wrong("auth"):
+            self._user_is_auth = True
+            values.update(auth=None, user=user)
         return values
+
+    def _refuse_two_credentials(self, given: Mapping[str, Any]) -> None:
+        for other in ("bearer", "user"):
+            if given.get("auth") is not None and given.get(other) is not None:
+                self.wrong("auth", f"can't be combined with {other}: leave one of them out")
 
     def wrong(self, option: str, message: str) -> None:
         """Adds a mistake, if it is the first of the argument."""
@@ -92,7 +106,8 @@ class Arguments:
         if mistakes:
             pieces: list[str | Mention] = []
             for mistake in mistakes:
-                pieces += ["; ", Mention(mistake.option), " ", *mistake.pieces]
+                option = "auth" if mistake.option == "user" and self._user_is_auth else mistake.option
+                pieces += ["; ", Mention(option), " ", *mistake.pieces]
             raise UsageError(tuple(pieces[1:]))
 
     def seconds(self, option: str, value: object) -> object:
@@ -175,6 +190,29 @@ class Arguments:
         if isinstance(text, _secret_file.SecretText):
             return _secret_file.SecretBytes.encoded(text)
         return self.data(option, text)
+
+    def auth(self, option: str, value: object) -> object:
+        """Reads a user and a password, or an object with tokens."""
+        if is_function(value):
+            self.wrong(option, "can't be a function: those change requests of a client, and here rows are requests")
+            return None
+        return self._auth(option, value, "or an object with token()")
+
+    def request_auth(self, option: str, value: object) -> object:
+        """Reads what `auth` does, or a function that changes requests."""
+        if is_function(value):
+            return value
+        return self._auth(option, value, "a function, or an object with token()")
+
+    def _auth(self, option: str, value: object, kinds: str) -> object:
+        if is_token_source(value):
+            ttl = seconds_of(getattr(value, "ttl", None))
+            if ttl is not None and (isinstance(ttl, bool) or not isinstance(ttl, int | float) or not ttl > 0):
+                self.wrong(option, f"must have a ttl in seconds above 0, or None, not {ttl!r}")
+        elif value is not None and user_of(value) is None:
+            self.wrong(option, must_be(value, kinds))
+            return None
+        return value
 
     def names(self, option: str, value: object) -> tuple[str, ...]:
         """Reads one or several names of headers."""

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from headgate import _mocks
+from headgate._checks import seconds_of
 from headgate._message import Mention, Message, as_keyword, message_of, spelled
 from headgate._option import OptionSet
 from headgate._url_user import without_user
 from headgate.jobs import _secret_file
+from headgate.jobs._auth import is_token_source
 from headgate.jobs._options import FETCH, PLAN, RETRY, SET
 
 if TYPE_CHECKING:
@@ -53,6 +55,14 @@ class JobOptions:
 
     def __init__(self, given: Mapping[str, Any], **places: object) -> None:
         vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
+        auth, provider = vars(self).get("auth"), None
+        if is_token_source(auth):
+            from headgate.jobs._token_provider import TokenProvider  # noqa: PLC0415 - it imports asyncio
+
+            provider = TokenProvider(auth)
+            if (ttl := getattr(auth, "ttl", None)) is not None:
+                vars(self).update(token_ttl=seconds_of(ttl))
+        vars(self).update(token_provider=provider)
 
     @property
     def mock(self) -> object | None:

@@ -10,6 +10,7 @@ from headgate import _native
 from headgate._checks import switch
 from headgate._option import OptionSet
 from headgate.jobs import _keywords as keywords
+from headgate.jobs._auth import AuthOption
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._plan_options import LatencyOptions
 
@@ -127,6 +128,7 @@ class FetchKeywords(
     SelectOptions,
     keywords.SaveOptions,
     WorkOptions,
+    AuthOption,
     ProgressOption,
     total=False,
 ):
@@ -141,6 +143,7 @@ class StartKeywords(
     SelectOptions,
     keywords.SaveOptions,
     WorkOptions,
+    AuthOption,
     ProgressOfWaiting,
     total=False,
 ):
@@ -151,7 +154,7 @@ class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
     """The options of `headgate.plan`."""
 
 
-class RetryKeywords(keywords.OnlyOption, WorkOptions, ProgressOption, total=False):
+class RetryKeywords(keywords.OnlyOption, WorkOptions, AuthOption, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 

@@ -161,23 +161,28 @@ impl Share {
     /// Gives a row to the scheduler.
     pub(super) fn offer(&self, scheduler: &mut Scheduler, row: Row, now: Instant) {
         let mut preparer = self.preparer.borrow_mut();
-        if self.shared.watches_credentials()
-            && let Some(credentials) = preparer.credentials_of(&row)
-        {
-            if credentials.is_refused() {
-                scheduler.fail(row, refused());
-                return;
-            }
-            if let Some(renewal) = &self.shared.renewal {
-                if let Some(key) = preparer.limit_key(&row) {
-                    scheduler.note_credentials(&key, now);
-                }
-                if scheduler.awaits_credentials() {
-                    renewal.nudge();
-                }
-            }
+        let credentials = if self.shared.watches_credentials() { preparer.credentials_of(&row) } else { None };
+        if credentials.as_ref().is_some_and(|credentials| credentials.is_refused()) {
+            scheduler.fail(row, refused());
+            return;
         }
         let key = preparer.limit_key(&row);
+        if let (Some(renewal), Some(name)) = (&self.shared.renewal, &key) {
+            match credentials {
+                Some(_) => {
+                    scheduler.note_credentials(name, now);
+                    if scheduler.awaits_credentials() {
+                        renewal.nudge();
+                    }
+                }
+                // What provides the credentials may need such a request for it.
+                None if scheduler.awaits_credentials() && row.reply_to().is_some() => {
+                    scheduler.offer(row, None, now);
+                    return;
+                }
+                None => {}
+            }
+        }
         scheduler.offer(row, key.as_deref(), now);
     }
 

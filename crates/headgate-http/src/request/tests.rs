@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use headgate_core::options::{BodyEncoding, RequestOptions, ResponseOptions};
-use headgate_core::row::{BodyPiece, RowBody, RowExtra};
+use headgate_core::row::{BodyPiece, OwnOptions, RowBody, RowExtra};
 
 use super::*;
 
@@ -63,6 +63,35 @@ fn a_row_overrides_the_job_and_the_job_overrides_the_defaults() {
         "content-length: 0",
     ];
     assert_eq!(expected.to_vec(), lines(&prepare(&options, &row).expect("valid")));
+}
+
+#[test]
+fn a_row_without_credentials_sends_only_its_own() {
+    let options = RequestOptions {
+        headers: vec![("X-Job".into(), "1".into()), ("X-Api-Key".into(), "of the run".into())],
+        bearer: Some("of the run".into()),
+        credentials_for: vec!["http://example.com:81".into()],
+        ..RequestOptions::default()
+    };
+    let own = |without_credentials| Some(Box::new(OwnOptions { without_credentials, ..OwnOptions::default() }));
+    let sent = |extra: RowExtra| -> Vec<String> {
+        let row = Row { ordinal: 7, ..row_with(extra) };
+        let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
+        let mut wire = Vec::new();
+        // The second time, the site is known.
+        for _ in 0..2 {
+            preparer.write(&row, &mut wire).expect("valid");
+        }
+        let lines = String::from_utf8(wire).expect("ASCII");
+        lines.lines().filter(|line| line.contains("of the") || line.contains("X-Job")).map(str::to_owned).collect()
+    };
+    let (job, key) = ("X-Job: 1".to_owned(), "X-Api-Key: of the run".to_owned());
+    let expected = vec![job.clone(), key.clone(), "authorization: Bearer of the run".into()];
+    assert_eq!(expected, sent(RowExtra { own: own(false), ..RowExtra::default() }));
+    assert_eq!(vec![job.clone()], sent(RowExtra { own: own(true), ..RowExtra::default() }));
+    let headers = vec![("X-Api-Key".into(), (*b"of the row").into())];
+    let expected = vec![job, "X-Api-Key: of the row".to_owned()];
+    assert_eq!(expected, sent(RowExtra { own: own(true), headers, ..RowExtra::default() }));
 }
 
 #[test]
