@@ -77,7 +77,7 @@ def test_a_token_that_expires_is_fetched_anew_once_and_no_row_fails(tmp_path: Pa
     with token_server() as server:
         # Each run of the command appends a line, and the token is the number of lines.
         command = f"echo >> {issued}; sleep 0.05; wc -l < {issued}"
-        server.valid, server.uses = {"Bearer 1"}, 100
+        server.valid, server.uses = {"Bearer 1"}, 40
         current = 1
 
         def expired() -> None:
@@ -86,13 +86,14 @@ def test_a_token_that_expires_is_fetched_anew_once_and_no_row_fails(tmp_path: Pa
             server.valid = {f"Bearer {current}"}
 
         server.expired = expired  # type: ignore[method-assign]
-        job = fetch(server, 450, out, "--token-command", command, "-X", "POST", "-d", "x", "--retries", "0")
-        headgate(*job, check=0)
-        assert totals(out) == (450, 0)
-        assert len(issued.read_text()) == 5
+        # Slow enough that a token is valid for more than the shortest time between two renewals.
+        slowly = ("--rate", "30/s", "--retries", "0")
+        headgate(*fetch(server, 100, out, "--token-command", command, "-X", "POST", "-d", "x", *slowly), check=0)
+        assert totals(out) == (100, 0)
+        assert len(issued.read_text()) == 3
         refused = server.statuses().count(401)
-        assert 4 <= refused <= 4 * 4, "those in flight when a token expires"
-        assert len(server.requests) == 450 + refused
+        assert 2 <= refused <= 2 * 4, "those in flight when a token expires"
+        assert len(server.requests) == 100 + refused
         attempts = pa.table(package.Job.open(out).rows())["attempts"].to_pylist()
         assert sum(attempts) == len(server.requests)
 

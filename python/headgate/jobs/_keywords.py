@@ -275,9 +275,10 @@ class RetryableOptions(TypedDict, total=False):
 
 
 class PartOptions(TypedDict, total=False):
-    """The size of part files."""
+    """The size of part files, and the space that they leave."""
 
     part_size: int
+    min_free: int | None
 
 
 class OnlyOption(TypedDict, total=False):

@@ -75,10 +75,14 @@ impl Scheduler {
         {
             self.forgive_all(now);
         }
-        let has_news = is_pause(attempt) || evidence.is_failure() || self.unhealthy > 0;
+        let is_refused = attempt.new_credentials.is_some();
+        let has_news = is_pause(attempt) || evidence.is_failure() || self.unhealthy > 0 || is_refused;
         let known = index.or_else(|| has_news.then(|| name().map(|name| self.host(&name, now))).flatten());
         let Some(known) = known else { return retry };
         let host = self.hosts.at(known);
+        if is_refused {
+            (host.has_credentials, host.awaits_credentials) = (true, self.awaits_credentials);
+        }
         host.note_time(now.saturating_duration_since(attempt.started));
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {
             let load = if is_excused { LoadEvidence::Neutral } else { attempt.end.load_evidence() };

@@ -20,6 +20,7 @@ use std::future::poll_fn;
 use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -208,7 +209,9 @@ impl<'a> Attempt<'a> {
             .lanes
             .begin(self.lane, self.started, |row| self.share.preparer.borrow_mut().write(row, &mut wire))?;
         let site = &*sending.site.insert(site);
-        if site.credentials.as_ref().is_some_and(|credentials| credentials.is_refused()) {
+        if self.share.shared.has_refused_origins.load(Ordering::Relaxed)
+            && site.credentials.as_ref().is_some_and(|credentials| credentials.is_refused())
+        {
             return Err(credentials::refused());
         }
         let body = match rest {
