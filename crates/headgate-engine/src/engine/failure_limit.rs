@@ -3,8 +3,11 @@
 use std::cell::RefMut;
 use std::time::{Duration, Instant};
 
-use headgate_core::message::Message;
+use headgate_core::grouped::grouped;
+use headgate_core::message;
+use headgate_core::message::{Message, OptionName};
 use headgate_core::row::OutcomeRef;
+use headgate_core::schedule::budget::UsedUp;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith};
 use headgate_core::url_user::without_user;
 use headgate_http::request::Preparer;
@@ -62,6 +65,24 @@ impl Share {
         if let Some(why) = limit.count(with.filter(|_| failed), &row) {
             self.stop_run(why);
         }
+    }
+
+    /// Stops the run because a budget of its job is used up.
+    pub(super) fn stop_by_budget(&self, used_up: UsedUp) {
+        let why = match used_up {
+            UsedUp::Requests { max } => {
+                let max = grouped(max);
+                message!("the budget of {max} requests is used up (", OptionName::MaxRequests, ")")
+            }
+            UsedUp::Cost { max, left, next } => {
+                let (max, left) = (grouped(max), grouped(left));
+                let next = next.map(|next| format!(": the next row costs {}, and {left} are left", grouped(next)));
+                let next = next.unwrap_or_default();
+                message!("the budget of {max} for costs is used up (", OptionName::MaxCost, "){next}")
+            }
+        };
+        let advice = if self.shared.scheduler.is_resumable() { "; a larger one continues the job" } else { "" };
+        self.stop_run(why.with(advice));
     }
 
     /// Stops the run for this reason.

@@ -31,6 +31,8 @@ pub(crate) enum FoundJob {
         is_over: bool,
         /// The input was touched since: its rows are compared before the first request.
         is_touched: bool,
+        /// What earlier runs have used of the budgets of requests and of costs.
+        used: (u64, u64),
     },
 }
 
@@ -83,5 +85,6 @@ pub(crate) fn inspect(
     check_resume(path, &manifest, options, &InputNow { fingerprint, is_compared_later })?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
-    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt, is_over, is_touched })
+    let used = (newest.requests.reserved, newest.cost.reserved);
+    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt, is_over, is_touched, used })
 }

@@ -4,6 +4,7 @@
 //! At most the first [`MAX_ROWS`](sample) rows are sampled, and made into requests by the code that sends them. The figures
 //! of the other rows are extrapolated, which is inaccurate for a list that is sorted by host.
 
+mod budget;
 mod ceilings;
 mod hosts;
 mod masked;
@@ -14,6 +15,7 @@ use std::fs;
 
 use serde::Serialize;
 
+pub(crate) use self::budget::ExpectedUse;
 pub(crate) use self::ceilings::Ceiling;
 use self::ceilings::{AssumedLatency, SampledWork, ceilings};
 pub(crate) use self::hosts::HostRows;
@@ -53,6 +55,8 @@ pub struct Plan {
     pub output: Option<String>,
     #[serde(flatten)]
     pub size: Size,
+    #[serde(flatten)]
+    pub used: ExpectedUse,
     pub directory: DirectoryUse,
     /// Rows of an earlier job that are replaced.
     pub rows_replaced: u64,
@@ -186,6 +190,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
 
     let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
+    let before = if let FoundJob::Resumed { used, .. } = &found { *used } else { (0, 0) };
+    let used = ExpectedUse::of(&run.limits, before, size.requests_left, (sample.valid(), sample.cost));
+    notes.extend(used.notes(size.requests_left));
     let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
     let narrowest = ceilings.first().map(|ceiling| ceiling.per_s);
@@ -223,6 +230,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
         },
         notes,
         size,
+        used,
     })
 }
 

@@ -143,9 +143,11 @@ impl Launch {
         let (started, mut throttling, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
+        let budgets;
         let (assigned, state, live) = match begin(&window)? {
             StartedOutput::Finished(state) => {
                 done.set();
+                budgets = state.budgets.clone();
                 (None, Some(state), None)
             }
             StartedOutput::Running { sink, state } => {
@@ -161,12 +163,13 @@ impl Launch {
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
+                budgets = state.as_ref().map(|state| state.budgets.clone()).unwrap_or_default();
                 let scheduler = Arc::new(SharedScheduler::of(
                     &self.run,
                     self.request.body_bytes(),
                     (rows, window.clone()),
                     is_resumable,
-                    &responders,
+                    (&responders, budgets.clone()),
                     started,
                 ));
                 throttling = Some(scheduler.clone());
@@ -244,6 +247,7 @@ impl Launch {
             )),
             stopped_by,
             state,
+            budgets,
             output: self.output,
             notes,
             live,

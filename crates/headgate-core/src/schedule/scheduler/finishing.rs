@@ -87,8 +87,7 @@ impl Scheduler {
         self.note_evidence(known, evidence, attempt, now);
         let retry = if self.is_paused_beyond_total_timeout(known, retry, attempt) { RetryDecision::No } else { retry };
         if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
-            let host = self.hosts.at(known);
-            host.in_flight = host.in_flight.saturating_sub(1);
+            self.leave(known);
         }
         self.settle(known, now);
         retry
@@ -109,9 +108,17 @@ impl Scheduler {
 
     /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
     pub fn release(&mut self, index: HostIndex, now: Instant) {
-        let host = self.hosts.at(index);
-        host.in_flight = host.in_flight.saturating_sub(1);
+        self.leave(index);
         self.settle(index, now);
+    }
+
+    /// Counts an attempt as no longer in flight.
+    pub(super) fn leave(&mut self, index: HostIndex) {
+        let host = self.hosts.at(index);
+        if host.in_flight > 0 {
+            host.in_flight -= 1;
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
     }
 
     fn note_evidence(&mut self, index: HostIndex, evidence: HostEvidence, attempt: &FinishedAttempt, now: Instant) {
