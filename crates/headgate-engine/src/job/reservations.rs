@@ -12,6 +12,8 @@ const LEAST_ROWS: u64 = 1000;
 const INTERVALS: u32 = 2;
 /// A reservation is at most so many times as large as the one before: the first requests of a run come all at once.
 const MAX_GROWTH: u64 = 4;
+/// A reservation has at most this share of what is left of its budget, because a crash may cost all of it.
+const LEFT_SHARE: u64 = 10;
 /// A reservation of which less than this share is left is replaced.
 const LOW_SHARE: u64 = 4;
 /// The rate is not measured over less time.
@@ -98,7 +100,8 @@ impl Last {
         let rate = used.saturating_sub(self.used) as f64 / elapsed.as_secs_f64();
         let size = (rate * (interval * INTERVALS).as_secs_f64()) as u64;
         let least = budget.largest().saturating_mul(LEAST_ROWS);
-        let size = size.min(self.size.saturating_mul(MAX_GROWTH)).max(least);
+        let most = self.size.saturating_mul(MAX_GROWTH).min(max.saturating_sub(used) / LEFT_SHARE);
+        let size = size.min(most).max(least);
         BudgetUse { used, reserved: used.saturating_add(size).min(max).max(reserved).max(used), max: Some(max) }
     }
 }
@@ -134,19 +137,28 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_lasts_for_two_intervals_grows_slowly_and_never_exceeds_the_maximum() {
-        let (mut reservations, mut now) = of_requests(100_000);
+    fn a_reservation_lasts_for_two_intervals_and_grows_slowly() {
+        let (mut reservations, mut now) = of_requests(10_000_000);
         for (expected, spent, seconds) in [
             (1050, 0, 0),
             (5050, 1000, 1),
             (21_050, 4000, 1),
             (29_050, 8000, 2),
             (93_050, 16_000, 0),
-            (100_000, 10_000, 0),
         ] {
             reservations.budgets.requests.spend(spent);
             now += SECOND * seconds;
             assert_eq!(expected, commit(&mut reservations, Some(2 * SECOND), now).reserved, "{spent} in {seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_reservation_is_a_tenth_of_what_is_left_and_never_exceeds_the_maximum() {
+        let (mut reservations, mut now) = of_requests(20_050);
+        for (expected, spent) in [(1050, 0), (1050 + 1900, 1000), (18_050, 16_000), (20_050, 1900)] {
+            reservations.budgets.requests.spend(spent);
+            now += SECOND;
+            assert_eq!(expected, commit(&mut reservations, Some(SECOND), now).reserved, "{spent}");
         }
     }
 

@@ -63,7 +63,7 @@ impl Sink for DurableSink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
-        let committed = self.commit_if_due().and_then(|()| self.writer.reserve_if_due());
+        let committed = self.commit_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
         self.failed |= committed.is_err();
         committed
     }

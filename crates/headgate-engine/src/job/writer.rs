@@ -295,8 +295,14 @@ impl JobWriter {
     }
 
     /// Commits the next reservation of the budgets, if rows wait for it or soon will. All else stays as it was committed.
-    pub(super) fn reserve_if_due(&mut self) -> Result<(), JobError> {
+    pub(super) fn reserve_if_due(&mut self, done_rows: &DoneRows) -> Result<(), JobError> {
         if !self.reservations.are_due() {
+            return Ok(());
+        }
+        if self.last.number == 0 {
+            // The first commit says what the job is. Those of results come as early as without it.
+            self.commit(done_rows, &CommitChange::default())?;
+            self.commits = 0;
             return Ok(());
         }
         let now = (self.clock)();

@@ -191,7 +191,9 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
 
     let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
     let before = if let FoundJob::Resumed { used, .. } = &found { *used } else { (0, 0) };
-    let used = ExpectedUse::of(&run.limits, before, size.requests_left, (sample.valid(), sample.cost));
+    // If all sampled rows are done, the other rows may be like them.
+    let sampled = if sample.undone.0 > 0 { sample.undone } else { (sample.valid(), sample.cost) };
+    let used = ExpectedUse::of(&run.limits, before, size.requests_left, sampled);
     notes.extend(used.notes(size.requests_left));
     let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);

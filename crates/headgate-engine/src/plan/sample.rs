@@ -57,6 +57,8 @@ pub(super) struct InputSample {
     pub(super) requests: Vec<PlannedRequest>,
     /// The total cost of the rows.
     pub(super) cost: u64,
+    /// Rows that are not done and can be sent, and their total cost.
+    pub(super) undone: (u64, u64),
     bytes: usize,
 }
 
@@ -105,7 +107,7 @@ impl InputSample {
             for row in &batch {
                 let is_done = done.is_done(row.ordinal);
                 let shown = if is_done { first_done.len() } else { sample.requests.len() } < SHOWN;
-                if let Some(request) = sample.add(row, &mut preparer, &mut wire, options).filter(|_| shown) {
+                if let Some(request) = sample.add(row, is_done, &mut preparer, &mut wire, options).filter(|_| shown) {
                     let shown = if is_done { &mut first_done } else { &mut sample.requests };
                     shown.push(request.planned(row, &wire, &options.request));
                 }
@@ -123,6 +125,7 @@ impl InputSample {
     fn add(
         &mut self,
         row: &Row,
+        is_done: bool,
         preparer: &mut Preparer,
         wire: &mut Vec<u8>,
         options: &JobOptions,
@@ -133,7 +136,12 @@ impl InputSample {
             Ok(Prepared { site, rest }) => {
                 self.hosts.add(&site.route.key.origin);
                 self.without_credentials += u64::from(!site.gets_credentials);
-                self.cost += cost(row, options);
+                let cost = cost(row, options);
+                self.cost += cost;
+                if !is_done {
+                    self.undone.0 += 1;
+                    self.undone.1 += cost;
+                }
                 Some(Prepared { site, rest })
             }
             Err(Failure { reason, .. }) => {
@@ -165,6 +173,7 @@ impl InputSample {
             first_invalid: None,
             requests: Vec::new(),
             cost: 0,
+            undone: (0, 0),
             bytes: 0,
         }
     }

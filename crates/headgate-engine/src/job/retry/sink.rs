@@ -104,7 +104,7 @@ impl Sink for RetrySink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
-        let replaced = self.replace_if_due().and_then(|()| self.writer.reserve_if_due());
+        let replaced = self.replace_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
         self.failed |= replaced.is_err();
         replaced
     }
