@@ -227,7 +227,8 @@ def _next_step(summary: Summary, spell: Spell, retry: str, *, of_a_retry: bool) 
 def _resume(summary: Summary, retry: str) -> str:
     if summary.stopped_by is None:
         return "run the same command again to resume"
-    return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
+    resume = "when the cause is gone, run the same command again for the rest"
+    return f"{resume}, and `{retry}` for the failed rows" if summary.has_failed_rows else resume
 
 
 def _contains_job(output: str) -> bool:

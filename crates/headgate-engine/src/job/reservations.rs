@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_reservation_is_a_tenth_of_what_is_left_and_never_exceeds_the_maximum() {
         let (mut reservations, mut now) = of_requests(20_050);
-        for (expected, spent) in [(1050, 0), (1050 + 1900, 1000), (18_050, 16_000), (20_050, 1900)] {
+        for (expected, spent) in [(1050, 0), (1050 + 1900, 1000), (18_050, 16_000), (20_050, 2500)] {
             reservations.budgets.requests.spend(spent);
             now += SECOND;
             assert_eq!(expected, commit(&mut reservations, Some(SECOND), now).reserved, "{spent}");
