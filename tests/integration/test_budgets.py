@@ -79,12 +79,12 @@ def test_retries_and_redirects_count_and_a_row_without_its_retry_is_left_undone(
         assert sent(server) == 6
         assert status(tmp_path / "retried")["failed"] < 4
     with serving() as server:
-        fetch = ("fetch", f"{server}/redirect/2?row=[1-3]", "-o", tmp_path / "redirected", "--max-requests")
-        headgate(*fetch, "8", check=4)
+        followed = ("fetch", f"{server}/redirect/2?row=[1-3]", "-o", tmp_path / "redirected", "--max-requests")
+        headgate(*followed, "8", check=4)
         assert sent(server) == 8
         before: int = status(tmp_path / "redirected")["done"]
         assert before < 3
-        headgate(*fetch, str(8 + 3 * (3 - before)), check=0)
+        headgate(*followed, str(8 + 3 * (3 - before)), check=0)
         assert sent(server) == 8 + 3 * (3 - before)
 
 
