@@ -171,9 +171,8 @@ pub struct CostLimit {
 #[derive(Debug, Default)]
 pub struct CostOptions {
     pub rate: Option<Rate>,
-    /// The costs of a job have a budget.
-    pub has_budget: bool,
-    /// There may be such a budget: not for clients.
+    pub budget: Option<u64>,
+    /// There may be a budget: not for clients.
     pub may_have_budget: bool,
     pub column: Option<String>,
     pub of_body: bool,
@@ -189,7 +188,7 @@ impl CostOptions {
         let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostEstimate, self.of_body)];
         let of_rows = of_row.into_iter().chain([(OptionName::CostFromResponse, self.is_found)]);
         let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
-        let limits = [(OptionName::CostRate, self.rate.is_some()), (OptionName::MaxCost, self.has_budget)];
+        let limits = [(OptionName::CostRate, self.rate.is_some()), (OptionName::MaxCost, self.budget.is_some())];
         let mut limits = limits.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
         if limits.peek().is_none() {
             let mut needed = Message::from(OptionName::CostRate.set("150000/m"));
@@ -222,7 +221,7 @@ impl CostOptions {
         } else {
             return None;
         };
-        (self.rate.is_some() || self.has_budget).then_some(CostLimit { rate: self.rate, of })
+        (self.rate.is_some() || self.budget.is_some()).then_some(CostLimit { rate: self.rate, of })
     }
 }
 

@@ -277,7 +277,7 @@ impl OptionReader<'_, '_> {
         let (mut cost, before) = (CostOptions::default(), self.count());
         cost.may_have_budget = self.attribute(OptionName::MaxCost.name()).is_some();
         self.read_whole_or_none(OptionName::MaxCost, &mut run.limits.max_cost);
-        cost.has_budget = run.limits.max_cost.is_some();
+        cost.budget = run.limits.max_cost;
         self.read_parsed(OptionName::CostRate, &mut cost.rate);
         self.read(OptionName::CostColumn, &mut cost.column);
         self.read_as(OptionName::CostEstimate, &mut cost.of_body, |name: Option<String>| {

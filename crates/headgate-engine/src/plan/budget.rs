@@ -6,6 +6,9 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use serde::Serialize;
 
+use super::sample::InputSample;
+use crate::job::look::FoundJob;
+
 /// The requests and costs of a job: those of earlier runs, and those that are expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ExpectedUse {
@@ -21,8 +24,16 @@ pub struct ExpectedUse {
 }
 
 impl ExpectedUse {
+    /// Returns the use of a job, of which this sample was read.
+    pub(super) fn of_job(limits: &Limits, found: &FoundJob, requests_left: Option<u64>, sample: &InputSample) -> Self {
+        let before = if let FoundJob::Resumed { used, .. } = found { *used } else { (0, 0) };
+        // If all sampled rows are done, the other rows may be like them.
+        let sampled = if sample.undone.0 > 0 { sample.undone } else { (sample.valid(), sample.cost) };
+        Self::of(limits, before, requests_left, sampled)
+    }
+
     /// Extrapolates from sampled rows: `sampled` is how many could be sent, and their cost.
-    pub(super) fn of(limits: &Limits, before: (u64, u64), requests_left: Option<u64>, sampled: (u64, u64)) -> Self {
+    fn of(limits: &Limits, before: (u64, u64), requests_left: Option<u64>, sampled: (u64, u64)) -> Self {
         let (requests, cost) = sampled;
         let cost_left = requests_left.filter(|_| limits.cost.is_some()).map(|left| match requests {
             0 => 0,

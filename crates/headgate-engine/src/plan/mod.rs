@@ -190,10 +190,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     }
 
     let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
-    let before = if let FoundJob::Resumed { used, .. } = &found { *used } else { (0, 0) };
-    // If all sampled rows are done, the other rows may be like them.
-    let sampled = if sample.undone.0 > 0 { sample.undone } else { (sample.valid(), sample.cost) };
-    let used = ExpectedUse::of(&run.limits, before, size.requests_left, sampled);
+    let used = ExpectedUse::of_job(&run.limits, &found, size.requests_left, &sample);
     notes.extend(used.notes(size.requests_left));
     let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
@@ -204,11 +201,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>) -> Result<Plan, JobErr
     });
     Ok(Plan {
         input: shown_input(requested, source.as_ref()),
-        output: match &sink.output {
-            Output::Directory(path) => Some(path.display().to_string()),
-            Output::Stdout => Some("-".into()),
-            Output::Nowhere => None,
-        },
+        output: shown_output(&sink.output),
         directory: DirectoryUse::of(&found, &sink.output),
         rows_replaced: if let FoundJob::Replaced(rows) = found { rows } else { 0 },
         hosts_by: run.limits.host_by.name(),
@@ -271,6 +264,14 @@ impl DirectoryUse {
             FoundJob::Resumed { is_over: true, .. } => Self::Finished,
             FoundJob::Resumed { .. } => Self::Resumed,
         }
+    }
+}
+
+fn shown_output(output: &Output) -> Option<String> {
+    match output {
+        Output::Directory(path) => Some(path.display().to_string()),
+        Output::Stdout => Some("-".into()),
+        Output::Nowhere => None,
     }
 }
 
