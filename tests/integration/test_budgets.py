@@ -115,6 +115,26 @@ def test_a_killed_job_never_exceeds_its_budget(tmp_path: Path, events: int) -> N
         assert status(out)["requests"] == budget
 
 
+def test_a_killed_retry_never_exceeds_the_budget_of_its_job(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with serving("--status", "503") as server:
+        alone = ("--retries", "0", "--max-failures", "never", "-q")
+        headgate("fetch", f"{server}/[1-2000]", "-o", out, *alone, check=3)
+        retry = ("retry", out, *alone, "--rate", "800/s", "--max-requests", "4500")
+        with started(*retry) as job:
+            wait_for_requests(server, 2300)
+            job.kill()
+            job.wait(LONGEST_S)
+        wait_for(lambda: bool(stats(server)["connections_open"] <= 1))
+        seen = status(out)
+        assert seen["requests"] >= sent(server)
+        reserved = seen["requests"] - sent(server)
+        while headgate(*retry).code != 4:
+            assert sent(server) < 4500, "each retry sends all rows, until the budget is used up"
+        assert 4500 - reserved <= sent(server) <= 4500
+        assert (2000, 4500) == (status(out)["failed"], status(out)["requests"])
+
+
 def test_costs_of_rows_are_never_exceeded_and_responses_correct_them(tmp_path: Path) -> None:
     costs = [5, 10, 20, 30, 40, 50]
     with changing(b'{"cost": 2}') as origin:
@@ -149,8 +169,16 @@ def test_a_budget_can_be_set_while_the_job_runs(tmp_path: Path) -> None:
             _, printed = job.communicate(timeout=LONGEST_S)
         assert (4, f"error: {used_up('8')}\n") == (job.returncode, printed)
         assert len(origin.requests) == 8 == len(rows(out))
-        (error,) = headgate("set", out, "--max-cost", "5", check=0).errors() or [""]
-        assert error == ""
+
+
+def test_a_budget_that_is_set_meanwhile_counts_what_was_sent_before(tmp_path: Path) -> None:
+    with serving() as server:
+        with started("fetch", f"{server}/[1-5000]", "-o", tmp_path / "out", "-q", "--rate", "150/s") as job:
+            wait_for_requests(server, 20)
+            headgate("set", tmp_path / "out", "--max-requests", "400", check=0)
+            _, printed = job.communicate(timeout=LONGEST_S)
+        assert (4, f"error: {used_up('400')}\n") == (job.returncode, printed)
+        assert sent(server) == 400
 
 
 def test_an_interrupted_job_releases_what_it_has_not_used(tmp_path: Path) -> None:
