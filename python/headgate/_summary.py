@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from headgate import _format
 from headgate._facts import Fact, by_number, rows_by_outcome, table
@@ -20,7 +20,7 @@ class Bottleneck:
 
     Attributes:
         kind: A word for programs: `concurrency`, `machine`, `input`, `read_ahead`, `output`, `decoding`, `memory`,
-            `dns`, `connecting`, `streams`, `files`, `rate`, `cost`, `host_rate`, `host_concurrency`, `pause`,
+            `dns`, `connecting`, `streams`, `files`, `rate`, `cost`, `budget`, `host_rate`, `host_concurrency`, `pause`,
             `circuit_breaker`, `network`, `retries`, `paused`, `failures` or `nothing`.
         text: A sentence for users, with figures and the option that can help.
     """
@@ -230,13 +230,18 @@ class Summary:
             second request.
         resent: Requests that were resent within an attempt, because the connection turned out to be closed.
         headers_skipped: Headers that were left out of results, because they break the rules for headers.
-        throttled_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `host_rate`,
+        requests: Requests of all runs of the job, counted as for `max_requests`.
+        max_requests: The budget of requests, if there is one.
+        cost: What rows have cost in all runs of the job; `None`: they have no costs.
+        max_cost: The budget of costs, if there is one.
+        throttled_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `budget`, `host_rate`,
             `host_concurrency`, `pause`, `circuit_breaker`, `network`, `backoff`, `retry_budget`, `head_of_line` or
             `paused`.
         pauses: How often hosts requested a pause, by hostname; `others` beyond the first ones.
         stalled_s: Seconds in which the process was stopped, or its machine suspended. Timeouts of requests are paused
             meanwhile, and failures that this causes do not count against a host.
-        stopped_by: Why the job stopped itself, if it did: too many rows failed, or the network was down.
+        stopped_by: Why the job stopped itself, if it did: too many rows failed, the network was down, or a budget was
+            used up.
         notes: Further remarks for the user.
         failure: Why it ended before its input did, if it did.
         job: The job over all of its runs; `None` for standard output and the format `none`, which have no job.
@@ -267,6 +272,10 @@ class Summary:
     retries: dict[str, int] = field(default_factory=dict)
     not_retried: int = 0
     resent: int = 0
+    requests: int = 0
+    max_requests: int | None = None
+    cost: int | None = None
+    max_cost: int | None = None
     headers_skipped: int = 0
     throttled_s: dict[str, float] = field(default_factory=dict)
     pauses: dict[str, int] = field(default_factory=dict)
@@ -333,6 +342,7 @@ class Summary:
             yield "retried", by_number(self.retries)
         if self.pauses:
             yield "pauses", by_number(self.pauses)
+        yield from budget_facts(self)
         yield "requests/s", _format.count(self.requests_per_s)
         yield "latency", f"p50 {_format.latency(self.latency_us.p50)}, p99 {_format.latency(self.latency_us.p99)}"
         yield "received", _format.size(self.received_bytes)
@@ -343,6 +353,26 @@ class Summary:
             yield "results", self.output
         for note in self.notes:
             yield "note", note
+
+
+class _Budgets(Protocol):
+    @property
+    def requests(self) -> int: ...
+    @property
+    def max_requests(self) -> int | None: ...
+    @property
+    def cost(self) -> int | None: ...
+    @property
+    def max_cost(self) -> int | None: ...
+
+
+def budget_facts(of: _Budgets) -> Iterator[Fact]:
+    """Yields what a job has used of its budgets, in all of its runs."""
+    if of.max_requests is not None:
+        yield "requests", f"{_format.count(of.requests)} of {_format.count(of.max_requests)} in all runs"
+    if of.cost is not None:
+        known = "" if of.max_cost is None else f" of {_format.count(of.max_cost)}"
+        yield "cost", f"{_format.count(of.cost)}{known} in all runs"
 
 
 def progress_facts(snapshot: Snapshot, of: str) -> Iterator[Fact]:

@@ -397,8 +397,6 @@ def test_an_asynchronous_token_comes_from_the_loop_of_the_client(server: MockSer
 
 @renewed
 def test_an_error_of_the_source_of_tokens_is_that_of_the_request(server: MockServer, run: Run) -> None:
-    server.get(f"{API}/")
-
     async def main() -> None:
         async with headgate.AsyncClient(base_url=API, auth=Failing(), retries=0) as client:
             with pytest.raises(headgate.RequestError, match="the vault is sealed"):

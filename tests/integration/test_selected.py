@@ -149,7 +149,7 @@ def test_an_invalid_selection_is_refused_with_its_flag() -> None:
                 ("--extract", "a:decimal(2,3)=$.a"),
             ),
             (
-                "--cost-from-response limits nothing without --cost-rate 150000/m",
+                "--cost-from-response limits nothing without --cost-rate 150000/m or --max-cost",
                 ("--extract", "a:int64=$.a", "--cost-from-response", "a"),
             ),
         ):

@@ -117,6 +117,8 @@ def test_input_and_output_are_enough() -> None:
         ({"host_by": "address"}, ["--host-by", "address"]),
         ({"cost_rate": "9/m", "cost_column": "tokens"}, ["--cost-rate", "9/m", "--cost-column", "tokens"]),
         ({"cost_rate": "9/m", "cost_estimate": "body-bytes"}, ["--cost-rate", "9/m", "--cost-estimate", "body-bytes"]),
+        ({"max_requests": 9}, ["--max-requests", "9"]),
+        ({"max_cost": 9, "cost_column": "tokens"}, ["--max-cost", "9", "--cost-column", "tokens"]),
         ({"retries": 0}, ["--retries", "0"]),
         ({"retry_on": "connect,5xx"}, ["--retry-on", "connect,5xx"]),
         ({"retry_on": "-timeout,+404"}, ["--retry-on", "-timeout,+404"]),
@@ -282,7 +284,8 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
             ),
             ["--cost-rate", "1000/m"],
         ),
-        ("--cost-column limits nothing without --cost-rate 150000/m", ["--cost-column", "tokens"]),
+        ("--cost-column limits nothing without --cost-rate 150000/m or --max-cost", ["--cost-column", "tokens"]),
+        ("--max-requests must be at least 1, not 0", ["--max-requests", "0"]),
         (
             "--cost-estimate can't be combined with --cost-column: a row has one cost",
             ["--cost-rate", "1000/m", "--cost-estimate", "body-bytes", "--cost-column", "tokens"],

@@ -319,6 +319,8 @@ OTHER: dict[str, Any] = {
     "secret_headers": ("other",),
     "max_failures": "50%",
     "min_free": 3,
+    "max_requests": 3,
+    "max_cost": 3,
     "threads": 3,
     "url_column": "other",
     "user": b"other:",
@@ -331,6 +333,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "cost_column": {"cost_rate": "3/s"},
     "cost_estimate": {"cost_rate": "3/s"},
     "cost_rate": {"cost_estimate": "body-bytes"},
+    "max_cost": {"cost_estimate": "body-bytes"},
 }
 """Other options that an option needs to have an effect."""
 

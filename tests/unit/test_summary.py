@@ -28,7 +28,7 @@ def test_a_summary_is_written_under_the_names_it_was_read_from() -> None:
         "throttled_s": {"rate": 1.25},
         "pauses": {"a.example": 3},
     }
-    retried |= {"resent": 4, "headers_skipped": 6, "stalled_s": 6.5}
+    retried |= {"max_requests": 200_000, "cost": 7, "max_cost": 9, "resent": 4, "headers_skipped": 6, "stalled_s": 6.5}
     for changes in ({}, retried):
         assert json.loads(Summary.from_json(summary_json(**changes)).to_json()) == SUMMARY | changes
 
@@ -41,7 +41,7 @@ def test_a_summary_survives_writing_and_reading() -> None:
 
 def test_a_summary_of_an_earlier_engine_is_read() -> None:
     newer = ["abandoned", "rows_known", "job", "stopped_by", "retries", "not_retried", "throttled_s", "pauses"]
-    newer += ["resent", "headers_skipped", "stalled_s"]
+    newer += ["resent", "headers_skipped", "stalled_s", "requests", "max_requests", "cost", "max_cost"]
     older = {name: value for name, value in SUMMARY.items() if name not in newer}
     summary = Summary.from_json(json.dumps(older))
     assert (0, None, None, None) == (summary.abandoned, summary.rows_known, summary.job, summary.stopped_by)

@@ -12,7 +12,7 @@ use crate::defaults::{
 };
 use crate::error::ErrorKind;
 use crate::message;
-use crate::message::OptionName;
+use crate::message::{Message, OptionName};
 use crate::option_rules::Mistake;
 use crate::status_set::StatusSet;
 
@@ -159,10 +159,11 @@ pub enum CostOf {
     BodyBytes,
 }
 
-/// A limit in another unit than requests: each row uses its cost.
+/// The unit of limits on something other than requests: each row uses its cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostLimit {
-    pub rate: Rate,
+    /// `None`: only the budget limits costs.
+    pub rate: Option<Rate>,
     pub of: CostOf,
 }
 
@@ -170,6 +171,9 @@ pub struct CostLimit {
 #[derive(Debug, Default)]
 pub struct CostOptions {
     pub rate: Option<Rate>,
+    pub budget: Option<u64>,
+    /// There may be a budget: not for clients.
+    pub may_have_budget: bool,
     pub column: Option<String>,
     pub of_body: bool,
     /// The response has the cost of a row.
@@ -184,13 +188,18 @@ impl CostOptions {
         let of_row = [(OptionName::CostColumn, self.column.is_some()), (OptionName::CostEstimate, self.of_body)];
         let of_rows = of_row.into_iter().chain([(OptionName::CostFromResponse, self.is_found)]);
         let mut set_options = of_rows.filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
-        if self.rate.is_none() {
-            let rate = OptionName::CostRate.set("150000/m");
-            set_options.for_each(|option| add(option, message!("limits nothing without ", rate.clone())));
+        let limits = [(OptionName::CostRate, self.rate.is_some()), (OptionName::MaxCost, self.budget.is_some())];
+        let mut limits = limits.into_iter().filter(|(_, is_set)| *is_set).map(|(option, _)| option).peekable();
+        if limits.peek().is_none() {
+            let mut needed = Message::from(OptionName::CostRate.set("150000/m"));
+            if self.may_have_budget {
+                needed = message!(needed, " or ", OptionName::MaxCost);
+            }
+            set_options.for_each(|option| add(option, message!("limits nothing without ", needed.clone())));
         } else if set_options.peek().is_none() {
             let body = OptionName::CostEstimate.set("body-bytes");
             let known = message!(OptionName::CostColumn, ", ", body, " or ", OptionName::CostFromResponse);
-            add(OptionName::CostRate, message!("needs the cost of each row: give ", known));
+            limits.for_each(|option| add(option, message!("needs the cost of each row: give ", known.clone())));
         }
         if self.column.is_some() && self.of_body {
             add(
@@ -201,7 +210,7 @@ impl CostOptions {
         found
     }
 
-    /// Returns the limit, or `None` if the rate or the cost is missing.
+    /// Returns the limit, or `None` if nothing limits costs, or rows have none.
     pub fn limit(self) -> Option<CostLimit> {
         let of = if self.of_body {
             CostOf::BodyBytes
@@ -212,7 +221,7 @@ impl CostOptions {
         } else {
             return None;
         };
-        self.rate.map(|rate| CostLimit { rate, of })
+        (self.rate.is_some() || self.budget.is_some()).then_some(CostLimit { rate: self.rate, of })
     }
 }
 
@@ -229,6 +238,10 @@ pub struct Limits {
     pub max_connections_per_host: Option<NonZeroU32>,
     pub host_by: HostBy,
     pub cost: Option<CostLimit>,
+    /// Requests of all runs of the job.
+    pub max_requests: Option<u64>,
+    /// The cost of all runs of the job.
+    pub max_cost: Option<u64>,
 }
 
 impl Limits {
@@ -242,6 +255,10 @@ impl Limits {
     /// Returns whether there is a rate limit for the run or for hosts.
     pub fn has_rates(&self) -> bool {
         self.rate.is_some() || !self.rate_per_host.is_none()
+    }
+
+    pub fn cost_rate(&self) -> Option<Rate> {
+        self.cost.as_ref()?.rate
     }
 
     /// Returns how many requests to a host may be in flight: no more than connections to it, or requests would wait for one.
@@ -267,6 +284,8 @@ impl Limits {
             && self.concurrency_per_host.is_none()
             && self.max_connections_per_host.is_none()
             && self.cost.is_none()
+            && self.max_requests.is_none()
+            && self.max_cost.is_none()
     }
 }
 

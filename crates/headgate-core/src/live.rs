@@ -13,6 +13,7 @@ use crate::options::RunOptions;
 
 /// Removes a limit, or restores the default of an option without a single default value.
 const NONE: &str = "none";
+const WITHOUT_COSTS: &str = "limits nothing: the job was started without costs of its rows";
 
 /// Options by their names, each with its value as text: `rate` as `50/s` or `none`, `rate_per_host` as
 /// `10/s,api.example.com=5/s`.
@@ -29,7 +30,7 @@ pub(crate) type HostKey = fn(&str, HostBy) -> Result<Box<str>, String>;
 pub fn mistakes_in(settings: &Settings) -> Result<Vec<Mistake>, JobError> {
     let mut live = Live::new(&RunOptions::default());
     let rate = Rate { count: NonZeroU32::MIN, per: Duration::from_secs(1) };
-    live.limits.cost = Some(CostLimit { rate, of: CostOf::Row });
+    live.limits.cost = Some(CostLimit { rate: Some(rate), of: CostOf::Row });
     live.apply(settings, |host, _| Ok(host.into()))
 }
 
@@ -109,11 +110,19 @@ impl Live {
             }
             OptionName::CostRate => {
                 let rate = or_none(text, str::parse)?;
-                let of = limits.cost.take().map(|cost| cost.of);
-                if rate.is_some() && of.is_none() {
-                    return Err("limits nothing: the job was started without costs of its rows".into());
+                match &mut limits.cost {
+                    Some(cost) => cost.rate = rate,
+                    None if rate.is_some() => return Err(WITHOUT_COSTS.into()),
+                    None => {}
                 }
-                limits.cost = rate.zip(of).map(|(rate, of)| CostLimit { rate, of });
+            }
+            OptionName::MaxRequests => limits.max_requests = or_none(text, |text| number(option, text))?,
+            OptionName::MaxCost => {
+                let max = or_none(text, |text| number(option, text))?;
+                if max.is_some() && limits.cost.is_none() {
+                    return Err(WITHOUT_COSTS.into());
+                }
+                limits.max_cost = max;
             }
             OptionName::Retries => retrying.retries = number(option, text)?,
             OptionName::RetryDelay => retrying.delay = seconds_of(option, text)?,
@@ -171,7 +180,7 @@ mod tests {
     fn each_settable_option_is_set_and_can_be_reset() {
         let base = Live::new(&RunOptions {
             limits: Limits {
-                cost: Some(CostLimit { rate: "1/s".parse().expect("a rate"), of: CostOf::BodyBytes }),
+                cost: Some(CostLimit { rate: "1/s".parse().ok(), of: CostOf::BodyBytes }),
                 ..Limits::default()
             },
             ..RunOptions::default()
@@ -183,6 +192,8 @@ mod tests {
             ("rate_per_host", "10/s,a.example=5/s", "none"),
             ("burst", "9", "none"),
             ("cost_rate", "none", "1/s"),
+            ("max_requests", "9", "none"),
+            ("max_cost", "9", "none"),
             ("retries", "0", "3"),
             ("retry_delay", "2.5", "0.5"),
             ("retry_max_delay", "9", "60"),
@@ -230,6 +241,8 @@ mod tests {
             ("retries must be at most 65535, not 65536", "retries", "65536"),
             ("rate_per_host 'a b' is not a host", "rate_per_host", "a b=5/s"),
             ("cost_rate limits nothing: the job was started without costs of its rows", "cost_rate", "5/s"),
+            ("max_cost limits nothing: the job was started without costs of its rows", "max_cost", "5"),
+            ("max_requests must be at least 1, not 0", "max_requests", "0"),
             ("total_timeout must be a duration such as 30s, 500ms or 5m, not 'soon'", "total_timeout", "soon"),
             ("method can't be set while a job runs", "method", "PUT"),
             ("there is no option speed", "speed", "1"),

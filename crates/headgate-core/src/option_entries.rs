@@ -634,6 +634,18 @@ options! {
             { default_means: "if the first 1,000 rows all fail with one kind of error, of at least 10 hosts or an \
                   input of one host", metavar: "N|SHARE",
               flag_help: "stop the job when more rows have failed, as 1000, or a share of the last 1,000, as 50%; or never" }
+        MaxRequests "max_requests" OptionKind::Whole { range: 1..=MAX } =>
+            "Stop the job when it has sent this many requests, in all of its runs and retries. Each attempt counts, also \
+                one that could not connect, and so does each redirect and each request that is sent a second time \
+                because its connection was closed; requests for robots.txt don't. A larger number continues the job."
+            { default_means: "no limit", unit: "requests", metavar: "N",
+              flag_help: "stop the job when it has sent so many requests, over all of its runs" }
+        MaxCost "max_cost" OptionKind::Whole { range: 1..=MAX } =>
+            "Stop the job before its requests have cost more than this, in all of its runs and retries. What a row costs \
+                is in `cost_column`, is the size of its body (`cost_estimate`), or is 1 until its response has another \
+                cost (`cost_from_response`). Each attempt costs as much. A larger number continues the job."
+            { default_means: "no limit", metavar: "N", group: "costs",
+              flag_help: "stop the job before it has cost more, over all of its runs; each row needs a cost for it" }
     ]
     RetryableOptions "Which requests are retried." { group: "retries" } [
         RetryOn "retry_on" OptionKind::Failures =>

@@ -301,7 +301,11 @@ impl OptionReader<'_, '_> {
         if self.count() == before {
             self.add(run.limits.mistakes());
         }
+        self.read_whole_or_none(OptionName::MaxRequests, &mut run.limits.max_requests);
         let (mut cost, before) = (CostOptions::default(), self.count());
+        cost.may_have_budget = self.attribute(OptionName::MaxCost.name()).is_some();
+        self.read_whole_or_none(OptionName::MaxCost, &mut run.limits.max_cost);
+        cost.budget = run.limits.max_cost;
         self.read_parsed(OptionName::CostRate, &mut cost.rate);
         self.read(OptionName::CostColumn, &mut cost.column);
         self.read_as(OptionName::CostEstimate, &mut cost.of_body, |name: Option<String>| {

@@ -94,10 +94,10 @@ GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "costs": Group(
-        "rate limits on something other than requests, such as tokens",
+        "limits on something other than requests, such as tokens",
         (
             "headgate fetch prompts.ndjson -o results --cost-rate 150000/m --cost-column tokens",
-            "headgate fetch rows.ndjson -o results --cost-rate 1000000/m --cost-estimate body-bytes",
+            "headgate fetch prompts.ndjson -o results --max-cost 2000000 --cost-column tokens",
         ),
     ),
     "timeouts": Group(
@@ -118,7 +118,7 @@ GROUPS: Final[Mapping[str, Group]] = {
         "when a job stops itself",
         (
             "headgate fetch urls.txt -o results --max-failures 50%",
-            "headgate fetch urls.txt -o results --network-down-after 1h",
+            "headgate fetch urls.txt -o results --max-requests 10000",
         ),
     ),
     "network": Group(

@@ -115,7 +115,7 @@ class Job:
 
         These can be set, as for `headgate.fetch`: `concurrency`, `concurrency_per_host`, `rate`, `rate_per_host`,
         `burst`, `cost_rate`, `retries`, `retry_delay`, `retry_max_delay`, `total_timeout`, `retry_max_pause`,
-        `host_down_after`, `network_down_after` and `max_failures`.
+        `host_down_after`, `network_down_after`, `max_failures`, `max_requests` and `max_cost`.
 
         >>> run = headgate.start("http://127.0.0.1:8080/delay/60", "results", shutdown_timeout=0)
         >>> headgate.Job.open("results").set(rate="50/s", concurrency=200)

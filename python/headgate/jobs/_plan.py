@@ -54,6 +54,12 @@ class Plan(Planned):
         done: Rows that an earlier run of the same job has done.
         left: The remaining rows.
         requests_left: The remaining rows that can be sent, if they are like the rows that were read.
+        requests_before: Requests of earlier runs of the job, which count for `max_requests`.
+        max_requests: The budget of requests, if there is one.
+        cost_before: What earlier runs have cost.
+        cost_left: The estimated cost of the remaining rows, with one attempt for each; `None`: rows have no costs, or
+            their number is not known.
+        max_cost: The budget of costs, if there is one.
         directory: The effect of the job on its directory: `new`, `resumed`, `finished` (all rows are done),
             `replaced` (with `if_exists="overwrite"`) or `none`.
         rows_replaced: Rows of existing results that would be removed.

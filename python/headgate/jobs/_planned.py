@@ -209,6 +209,11 @@ class Planned:
     done: int
     left: int | None
     requests_left: int | None
+    requests_before: int
+    max_requests: int | None
+    cost_before: int
+    cost_left: int | None
+    max_cost: int | None
     directory: DirectoryUse
     rows_replaced: int
     hosts_by: str

@@ -8,7 +8,7 @@ from typing import Final
 from headgate import _format
 from headgate._facts import Fact, aligned, by_frequency, by_number, rows_by_outcome
 from headgate._message import Mention, Spell, as_keyword
-from headgate._summary import MIN_STALL_S, ErrorExample, JobFigures, Summary
+from headgate._summary import MIN_STALL_S, ErrorExample, JobFigures, Summary, budget_facts
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 _MILLION: Final = 1_000_000
@@ -25,6 +25,7 @@ _MIN_REPORTED: Final = 0.01
 _THROTTLED_BY: Final = {
     "rate": "rate limit",
     "cost": "cost limit",
+    "budget": "budgets",
     "host_rate": "rate limit per host",
     "host_concurrency": "concurrency limit per host",
     "pause": "pauses that hosts requested",
@@ -226,7 +227,8 @@ def _next_step(summary: Summary, spell: Spell, retry: str, *, of_a_retry: bool) 
 def _resume(summary: Summary, retry: str) -> str:
     if summary.stopped_by is None:
         return "run the same command again to resume"
-    return f"when the cause is gone, run the same command again for the rest, and `{retry}` for the failed rows"
+    resume = "when the cause is gone, run the same command again for the rest"
+    return f"{resume}, and `{retry}` for the failed rows" if summary.has_failed_rows else resume
 
 
 def _contains_job(output: str) -> bool:
@@ -268,6 +270,7 @@ def _facts(summary: Summary, spell: Spell) -> Iterator[Fact]:
         abandoned = _format.count(summary.abandoned)
         yield "abandoned", f"{abandoned}  in flight at the end: not in the results, and can be fetched again"
     yield from _effects(summary, spell)
+    yield from budget_facts(summary)
     yield "requests/s", _format.count(summary.requests_per_s)
     latency = summary.latency_us
     if latency.max:  # it counts all attempts; an invalid row has none

@@ -63,6 +63,7 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
     if plan.done and plan.directory != "finished":
         left = "" if plan.left is None else f", {_about(plan.left, plan)} left"
         yield "done", f"{_format.count(plan.done)}{left}"
+    yield from _budgets(plan, spell)
     if plan.output is not None:
         yield "results", _results(plan)
     if plan.disk is not None:
@@ -84,6 +85,19 @@ def facts(plan: Planned, spell: Spell = as_keyword) -> Iterator[Fact]:
     if len(plan.ceilings) > 1:
         for index, ceiling in enumerate(plan.ceilings):
             yield "" if index else "at most", f"{_rate(ceiling.per_s)} by {spell(Mention(ceiling.option))}"
+
+
+def _budgets(plan: Planned, spell: Spell) -> Iterator[Fact]:
+    requests = (plan.requests_left, plan.requests_before, plan.max_requests)
+    cost = (plan.cost_left, plan.cost_before, plan.max_cost)
+    for name, option, (left, before, most) in (("requests", "max_requests", requests), ("cost", "max_cost", cost)):
+        if most is None and (name == "requests" or left is None):
+            continue
+        expected = "not known" if left is None else f"{_about(left, plan)} expected"
+        parts = [expected, *([f"{_format.count(before)} before"] if before else ())]
+        if most is not None:
+            parts.append(f"{_format.count(most)} allowed by {spell(Mention(option))}")
+        yield name, ", ".join(parts)
 
 
 def requests(plan: Planned) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from headgate import _format
 from headgate._facts import Fact, aligned, rows_by_outcome, table
 from headgate._figures import read
+from headgate._summary import budget_facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +61,10 @@ class JobStatus:
         succeeded: Rows with a complete response whose status is not in `fail_on`: those in `part-*`.
         failed: The other rows: those in `failed-*`.
         errors: Failed rows by error kind, or by status as `status:503`.
+        requests: Requests of all runs, counted as for `max_requests`. After a crash, they include what was reserved.
+        max_requests: The budget of requests in the last commit, if there was one.
+        cost: What rows have cost in all runs, counted as `requests`; `None`: they have no costs.
+        max_cost: The budget of costs in the last commit, if there was one.
         parts: Files of results.
         bytes: The size of these files.
         parts_to_place: Committed files that were not renamed to their paths yet: for an instant, or since a kill in the
@@ -88,6 +93,10 @@ class JobStatus:
     succeeded: int
     failed: int
     errors: dict[str, int]
+    requests: int
+    max_requests: int | None
+    cost: int | None
+    max_cost: int | None
     parts: int
     bytes: int
     parts_to_place: int
@@ -121,6 +130,7 @@ class JobStatus:
     def _facts(self) -> Iterator[Fact]:
         yield "input", self.input
         yield from rows_by_outcome(self.succeeded, self.failed, self.errors)
+        yield from budget_facts(self)
         yield "results", f"{_format.plural(self.parts, 'file')}, {_format.size(self.bytes)}, {self.format}"
         yield "directory", self.output
         yield "started", _format.moment(self.started_at)
@@ -180,6 +190,7 @@ def _state(status: JobStatus) -> str:
 def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
     yield from rows_by_outcome(status.succeeded, status.failed, status.errors)
+    yield from budget_facts(status)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
     yield "results", f"{_format.plural(status.parts, 'file')}, {_format.size(status.bytes)}, {status.format}"
     if status.parts_to_place and not status.running:

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::budget::UsedUp;
 use super::host_queues::HostIndex;
 use crate::error::Failure;
 use crate::row::Row;
@@ -14,6 +15,8 @@ pub enum Decision {
     Start(Row, Option<HostIndex>),
     /// End this row without another attempt.
     Fail(Row, Failure),
+    /// Stop the run: rows wait, nothing is in flight, and a budget is used up.
+    UsedUp(UsedUp),
     /// Wait until this time, unless something happens before.
     WaitUntil(Instant),
     /// Wait until something happens.

@@ -8,6 +8,7 @@
 pub(crate) mod adaptive;
 mod addresses;
 mod breaker;
+pub mod budget;
 pub mod decision;
 pub mod failure_limit;
 mod host_queue;

@@ -18,9 +18,11 @@ mod tests;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::addresses::Addresses;
+use super::budget::{Allowance, Budgets, UsedUp};
 use super::decision::Decision;
 use super::host_queue::{NextRow, Readiness};
 use super::host_queues::{HostIndex, HostQueues, MAX_HOSTS};
@@ -65,6 +67,11 @@ impl Rules {
             }
         }
     }
+
+    /// Returns what an attempt at a row uses of the budget for costs. A redirect is a part of an attempt that was counted.
+    fn spent_by(&self, row: &Row) -> u64 {
+        if row.chain().is_some() { 0 } else { self.cost_estimate(row) }
+    }
 }
 
 /// The scheduler's report of its state.
@@ -95,6 +102,9 @@ pub struct Scheduler {
     clock: StallClock,
     rate: Option<RequestLimiter>,
     cost: Option<RateLimiter>,
+    budgets: Arc<Budgets>,
+    /// Attempts in flight that were started here.
+    in_flight: u64,
     hosts: HostQueues,
     /// The addresses of hosts, if limits are per address.
     addresses: Addresses,
@@ -152,7 +162,9 @@ impl Scheduler {
         let burst = rules.limits.burst.map(Into::into);
         Self {
             rate: rules.limits.rate.map(|rate| RequestLimiter::new(rate, burst, now)),
-            cost: rules.limits.cost.as_ref().map(|cost| RateLimiter::new(cost.rate, None, now)),
+            cost: rules.limits.cost_rate().map(|rate| RateLimiter::new(rate, None, now)),
+            budgets: Arc::default(),
+            in_flight: 0,
             network: NetworkState::new(rules.retrying.network_down_after),
             responded_earlier: HashSet::new(),
             rules,
@@ -194,6 +206,14 @@ impl Scheduler {
     #[must_use]
     pub fn probing(mut self, rows: Option<u64>) -> Self {
         self.probe = rows;
+        self
+    }
+
+    /// Uses these budgets, of which earlier runs of the job have used some.
+    #[must_use]
+    pub fn within(mut self, budgets: Arc<Budgets>) -> Self {
+        budgets.set(&self.rules.limits);
+        self.budgets = budgets;
         self
     }
 
@@ -266,7 +286,11 @@ impl Scheduler {
         self.forget_healthy(now);
         if let Some(row) = self.hostless.pop_front() {
             self.throttled.set(None, now);
+            self.budgets.requests.spend(1);
             return Decision::Start(row, None);
+        }
+        if let Some(used_up) = self.budgets.used_up(None).filter(|_| self.look_ahead.rows() > 0) {
+            return self.end_by_budget(used_up, now);
         }
         if let Some(until) = self.network.throttled(now) {
             return self.wait(Some(ThrottledBy::Network), until, now);
@@ -284,6 +308,9 @@ impl Scheduler {
             };
             if is_probe_full && !matches!(next, NextRow::Retry(..)) {
                 return self.wait(Some(ThrottledBy::Probe), self.timers.first().map(|(time, _)| *time), now);
+            }
+            if let Some(decision) = self.refused_by_budget(index, next, now) {
+                return decision;
             }
             if let Some((by, until)) = self.throttled_by_run(index, next, now) {
                 // Rows that become due meanwhile are started then.
@@ -321,6 +348,24 @@ impl Scheduler {
         Decision::wait(until)
     }
 
+    /// Stops the run if nothing is in flight. Until then, a part of the budget may be refunded.
+    fn end_by_budget(&mut self, used_up: UsedUp, now: Instant) -> Decision {
+        if self.in_flight == 0 { Decision::UsedUp(used_up) } else { self.wait(Some(ThrottledBy::Budget), None, now) }
+    }
+
+    /// Returns what follows if the budgets don't allow this row to start.
+    fn refused_by_budget(&mut self, index: HostIndex, next: NextRow, now: Instant) -> Option<Decision> {
+        let cost = self.rules.spent_by(self.hosts.at(index).peek(next)?);
+        match self.budgets.allowance(cost) {
+            Allowance::Allowed => None,
+            Allowance::NotReserved => Some(self.wait(Some(ThrottledBy::Budget), None, now)),
+            Allowance::UsedUp => {
+                let used_up = self.budgets.used_up(Some(cost))?;
+                Some(self.end_by_budget(used_up, now))
+            }
+        }
+    }
+
     /// Returns what throttles all hosts, and until when.
     fn throttled_by_run(&mut self, index: HostIndex, next: NextRow, now: Instant) -> Option<(ThrottledBy, Instant)> {
         let at = |limiter: &RateLimiter, cost| {
@@ -336,6 +381,9 @@ impl Scheduler {
 
     fn start(&mut self, index: HostIndex, row: &Row, now: Instant) {
         let cost = self.rules.cost_estimate(row);
+        self.budgets.requests.spend(1);
+        self.budgets.cost.spend(self.rules.spent_by(row));
+        self.in_flight += 1;
         let host = self.hosts.at(index);
         host.in_flight += 1;
         match row.before() {
@@ -380,6 +428,16 @@ impl Scheduler {
         if let Some(limiter) = &mut self.cost {
             limiter.correct(estimate, cost, now);
         }
+        if self.rules.limits.cost.is_some() {
+            self.budgets.cost.spend(cost);
+            self.budgets.cost.refund(estimate);
+        }
+    }
+
+    /// Takes back what a row has used that was started and not sent.
+    pub fn refund(&mut self, row: &Row) {
+        self.budgets.requests.refund(1);
+        self.budgets.cost.refund(self.rules.spent_by(row));
     }
 
     /// Reserves a time at which a request that was started may be sent, which is `now` or later. The caller sends it then, and
@@ -437,7 +495,8 @@ impl Scheduler {
         let limits = &rules.limits;
         let burst = limits.burst.map(Into::into);
         self.rate = RequestLimiter::changed(self.rate.take(), limits.rate, burst, now);
-        self.cost = RateLimiter::changed(self.cost.take(), limits.cost.as_ref().map(|cost| cost.rate), None, now);
+        self.cost = RateLimiter::changed(self.cost.take(), limits.cost_rate(), None, now);
+        self.budgets.set(limits);
         self.network.set(rules.retrying.network_down_after);
         self.rules = rules;
         for index in self.hosts.indices() {

@@ -13,6 +13,8 @@ pub enum ThrottledBy {
     Rate,
     /// The limit on costs.
     Cost,
+    /// A budget: more must be reserved first, or what is in flight decides whether it is used up.
+    Budget,
     HostRate,
     HostConcurrency,
     /// The host requested a pause.
@@ -36,9 +38,10 @@ pub enum ThrottledBy {
 }
 
 impl ThrottledBy {
-    pub const ALL: [ThrottledBy; 13] = [
+    pub const ALL: [ThrottledBy; 14] = [
         ThrottledBy::Rate,
         ThrottledBy::Cost,
+        ThrottledBy::Budget,
         ThrottledBy::HostRate,
         ThrottledBy::HostConcurrency,
         ThrottledBy::Pause,

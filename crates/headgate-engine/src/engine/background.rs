@@ -23,6 +23,7 @@ impl Share {
         let (drawn, others): (Vec<Row>, Vec<Row>) = slots.drain_drawn().into_iter().partition(|row| rows.includes(row));
         slots.offer(others);
         drop(slots);
+        self.shared.scheduler.budgets.requests.refund(drawn.len() as u64);
         // Rows may have been requeued since the caller looked there.
         self.shared.scheduler.cancel(rows, drawn);
         for (row, span) in self.lanes.cancel(|row| rows.includes(row)) {

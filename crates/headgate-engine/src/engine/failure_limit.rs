@@ -3,7 +3,11 @@
 use std::cell::RefMut;
 use std::time::Instant;
 
+use headgate_core::grouped::grouped;
+use headgate_core::message;
+use headgate_core::message::OptionName;
 use headgate_core::row::OutcomeRef;
+use headgate_core::schedule::budget::UsedUp;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith};
 use headgate_core::url_user::without_user;
 use headgate_http::request::Preparer;
@@ -60,5 +64,23 @@ impl Share {
         } else if !failed && limit.end_probe() {
             self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.end_probe());
         }
+    }
+
+    /// Stops the run because a budget of its job is used up.
+    pub(super) fn stop_by_budget(&self, used_up: UsedUp) {
+        let why = match used_up {
+            UsedUp::Requests { max } => {
+                let max = grouped(max);
+                message!("the budget of {max} requests is used up (", OptionName::MaxRequests, ")")
+            }
+            UsedUp::Cost { max, left, next } => {
+                let (max, left) = (grouped(max), grouped(left));
+                let next = next.map(|next| format!(": the next row costs {}, and {left} are left", grouped(next)));
+                let next = next.unwrap_or_default();
+                message!("the budget of {max} for costs is used up (", OptionName::MaxCost, "){next}")
+            }
+        };
+        let advice = if self.shared.scheduler.is_resumable() { "; a larger one continues the job" } else { "" };
+        self.shared.stop_run(why.with(advice));
     }
 }

@@ -59,7 +59,7 @@ impl Share {
                 return Some(now);
             }
             Decision::Fail(row, failure) => self.record_later(self.failed(row, None, failure)),
-            Decision::WaitUntil(_) | Decision::Wait | Decision::Ended => {}
+            Decision::WaitUntil(_) | Decision::Wait | Decision::UsedUp(_) | Decision::Ended => {}
         }
         None
     }

@@ -1,6 +1,7 @@
 //! How a worker uses the scheduler of its run: where it gets rows from, and what it reports. While nothing is limited and all
 //! hosts are healthy, rows start from the worker's own slots, without a lock.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -35,7 +36,10 @@ impl Share {
                 let wanted = if decision == Decision::Wait { slots.wanted() } else { 0 };
                 if wanted > 0 {
                     match self.shared.scheduler.rows.try_recv(wanted) {
-                        Ok(rows) => slots.offer(rows),
+                        Ok(rows) => {
+                            self.shared.scheduler.budgets.requests.spend(rows.len() as u64);
+                            slots.offer(rows);
+                        }
                         Err(NoRows::Ended) => slots.end_input(),
                         Err(NoRows::Empty) => return (decision, true),
                     }
@@ -49,6 +53,11 @@ impl Share {
             };
             // A worker without lanes draws nothing, and so does not learn that there are no more rows.
             let has_no_lanes = decision == Decision::Wait && slots.lanes() == 0 && slots.in_use() == 0;
+            if let Decision::UsedUp(used_up) = decision {
+                drop(slots);
+                self.stop_by_budget(used_up);
+                return (Decision::Wait, false);
+            }
             let is_over = has_no_lanes && self.shared.scheduler.rows.has_ended() && !self.shared.scheduler.has_rows();
             return (if is_over { Decision::Ended } else { decision }, wants_rows);
         }
@@ -56,7 +65,7 @@ impl Share {
 
     fn decide_with_lock(self: &Rc<Self>, slots: &mut Slots, now: Instant) -> (Decision, bool) {
         let (mut scheduler, awake) = self.shared.scheduler.lock_at(now);
-        let drawn = slots.drain_drawn();
+        let drawn = self.drain_drawn(slots);
         if let Some(decision) = scheduler.after_stop(slots.in_use(), now) {
             return (decision, false);
         }
@@ -101,11 +110,21 @@ impl Share {
         self.pass_on_deferred(&mut scheduler);
         self.look_up_hostnames(&scheduler);
         self.shared.scheduler.note_need(&scheduler);
+        self.shared.scheduler.request_reservation();
         // Nothing but a look wakes no worker: two that wait would wake each other in turns.
         if is_news || matches!(decision, Decision::Start(..) | Decision::Fail(..)) {
             self.shared.scheduler.wake_workers();
         }
         (decision, wants_rows)
+    }
+
+    /// Removes the rows that were drawn and not started. They were counted as requests when they were drawn.
+    fn drain_drawn(&self, slots: &mut Slots) -> VecDeque<Row> {
+        let drawn = slots.drain_drawn();
+        if !drawn.is_empty() {
+            self.shared.scheduler.budgets.requests.refund(drawn.len() as u64);
+        }
+        drawn
     }
 
     /// Starts to look up the addresses of hosts, where limits are per address.
@@ -151,7 +170,7 @@ impl Share {
         if lanes == 0 {
             // Other workers start what was drawn here.
             self.shared.scheduler.change_at(now, |scheduler, now| {
-                slots.drain_drawn().into_iter().for_each(|row| self.offer(scheduler, row, now));
+                self.drain_drawn(&mut slots).into_iter().for_each(|row| self.offer(scheduler, row, now));
             });
         }
         drop(slots);

@@ -132,7 +132,7 @@ impl Share {
                 }
                 Decision::Ended => return,
                 Decision::WaitUntil(time) => Some(time),
-                Decision::Wait => None,
+                Decision::Wait | Decision::UsedUp(_) => None,
             };
             if self.slots.borrow().in_use() == 0 {
                 self.read_reservation.release();

@@ -9,6 +9,7 @@ use headgate_core::limits::{Limits, RetryOn, Retrying};
 use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
 use headgate_core::row::Row;
+use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::failure_limit::PROBE_ROWS;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::{Rules, Scheduler, SchedulerFigures};
@@ -44,8 +45,13 @@ pub(crate) struct SharedScheduler {
     was_suspended: AtomicBool,
     /// What is retried: it never changes.
     retry_on: RetryOn,
+    is_resumable: bool,
     /// The run was stopped from outside: by its handle, or by its sink.
     is_interrupted: AtomicBool,
+    /// Counts all requests of the run, also those of rows that start without the scheduler.
+    pub(super) budgets: Arc<Budgets>,
+    /// Rows wait for the next reservation of a budget.
+    budget_is_short: Notify,
 }
 
 impl SharedScheduler {
@@ -56,13 +62,13 @@ impl SharedScheduler {
         body_bytes: u64,
         (rows, window): (RowReceiver, Arc<Window>),
         (is_resumable, is_probing): (bool, bool),
-        responders: &Responders,
+        (responders, budgets): (&Responders, Arc<Budgets>),
         now: Instant,
     ) -> Self {
         let rules = rules(run.concurrency, &run.limits, &run.retrying, body_bytes);
         let earlier = responders.recent().iter().map(|origin| origin.key(run.limits.host_by)).collect();
         let scheduler = Scheduler::new(rules, rows.can_defer(), fastrand::u64(..), now);
-        let scheduler = scheduler.leaving_undone(is_resumable).resuming(earlier);
+        let scheduler = scheduler.leaving_undone(is_resumable).resuming(earlier).within(budgets.clone());
         let scheduler = scheduler.probing(is_probing.then_some(PROBE_ROWS));
         Self {
             rows,
@@ -75,7 +81,10 @@ impl SharedScheduler {
             retry_on: scheduler.rules().retrying.on.clone(),
             scheduler: Mutex::new(scheduler),
             changed: Notify::new(),
+            is_resumable,
             is_interrupted: AtomicBool::new(false),
+            budgets,
+            budget_is_short: Notify::new(),
         }
     }
 
@@ -88,6 +97,11 @@ impl SharedScheduler {
             scheduler.set(rules(live.concurrency, &live.limits, &live.retrying, body_bytes), now);
             scheduler.pause(live.paused, now);
         });
+    }
+
+    /// Returns whether a later run can send rows that are left undone.
+    pub(super) fn is_resumable(&self) -> bool {
+        self.is_resumable
     }
 
     /// Returns what is retried.
@@ -228,8 +242,20 @@ impl SharedScheduler {
         self.is_needed.store(scheduler.is_needed(), Ordering::Relaxed);
     }
 
+    /// Requests the next reservation of a budget, if rows wait for it.
+    pub(super) fn request_reservation(&self) {
+        if self.budgets.are_short() {
+            self.budget_is_short.notify_one();
+        }
+    }
+
+    /// Waits until rows wait for the next reservation of a budget.
+    pub(crate) async fn budget_is_short(&self) {
+        self.budget_is_short.notified().await;
+    }
+
     /// Wakes workers that wait for rows of the scheduler, or for its end.
-    pub(super) fn wake_workers(&self) {
+    pub(crate) fn wake_workers(&self) {
         self.changed.notify_waiters();
     }
 

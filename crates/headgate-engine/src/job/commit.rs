@@ -10,6 +10,7 @@ use headgate_table::source::compared::InputThen;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
+use super::reservations::BudgetUse;
 
 /// The number of runs that a commit lists. Older runs are only counted.
 const MAX_RUNS: usize = 32;
@@ -110,6 +111,12 @@ pub struct Commit {
     #[serde(default)]
     pub next_archive: u64,
     pub totals: Totals,
+    /// The requests of all runs.
+    #[serde(default)]
+    pub requests: BudgetUse,
+    /// What rows have cost, in all runs.
+    #[serde(default)]
+    pub cost: BudgetUse,
     /// Every row is done, small part files are merged, and every part file is in the output directory.
     pub finished: bool,
     /// The number of runs before those in `runs`.

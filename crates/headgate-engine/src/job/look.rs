@@ -37,6 +37,8 @@ pub(crate) enum FoundJob {
         is_over: bool,
         /// The input was touched since: its rows are compared before the first request.
         is_touched: bool,
+        /// What earlier runs have used of the budgets of requests and of costs.
+        used: (u64, u64),
     },
 }
 
@@ -94,5 +96,7 @@ pub(crate) fn inspect(
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
     let is_over = newest.finished && !is_touched;
     let bytes = newest.totals.bytes;
-    Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, bytes, key_salt: manifest.key_salt, is_over, is_touched })
+    let used = (newest.requests.reserved, newest.cost.reserved);
+    let (done, key_salt) = (done_rows_of(&newest)?, manifest.key_salt);
+    Ok(FoundJob::Resumed { done, bytes, key_salt, is_over, is_touched, used })
 }

@@ -23,6 +23,7 @@ mod part_format;
 mod parts;
 mod record;
 mod records;
+mod reservations;
 mod results;
 pub(crate) mod retry;
 mod saved;

@@ -9,6 +9,7 @@ use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::{IfExists, JobOptions};
+use headgate_core::schedule::budget::Budgets;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::parts::time::now_text;
 use headgate_table::sink::Sink;
@@ -49,6 +50,8 @@ pub struct RunningJob {
     pub progress: Arc<JobProgress>,
     /// The hosts that responded in earlier runs. Those of this run are added, and each commit stores them.
     pub responders: Arc<Responders>,
+    /// The budgets of the job, of which earlier runs may have used some.
+    pub budgets: Arc<Budgets>,
 }
 
 impl OpenJob {
@@ -200,6 +203,7 @@ impl OpenJob {
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
+        let is_resumable = self.is_resumable();
         let begins_with = waits.then_some(self.manifest);
         let mut writer =
             JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "fetch", clock)?;
@@ -209,9 +213,12 @@ impl OpenJob {
         if let Some(format) = save_format {
             writer.save_bodies(format);
         }
-        let (progress, responders) = (writer.progress(), writer.responders());
+        let (progress, responders, budgets) = (writer.progress(), writer.responders(), writer.budgets());
+        if !is_resumable {
+            budgets.reserve_all();
+        }
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
-        Ok(RunningJob { sink: Box::new(sink), progress, responders })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets })
     }
 }
 

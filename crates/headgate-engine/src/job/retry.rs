@@ -218,9 +218,9 @@ impl OpenRetry {
         if options.source.save_to.is_some() {
             writer.save_bodies(options.source.save_format);
         }
-        let (progress, responders) = (writer.progress(), writer.responders());
+        let (progress, responders, budgets) = (writer.progress(), writer.responders(), writer.budgets());
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds, self.includes_succeeded);
-        Ok(RunningJob { sink: Box::new(sink), progress, responders })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets })
     }
 }
 

@@ -63,7 +63,7 @@ impl Sink for DurableSink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
-        let committed = self.commit_if_due();
+        let committed = self.commit_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
         self.failed |= committed.is_err();
         committed
     }
@@ -82,7 +82,8 @@ impl Sink for DurableSink {
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
         }
-        if self.compares_input && self.writer.run_rows() == 0 && ending.input_rows.is_none() {
+        let did_nothing = self.writer.run_rows() == 0 && !self.writer.has_used_budgets();
+        if self.compares_input && did_nothing && ending.input_rows.is_none() {
             // The input may be a different one, so the job stays as it is.
             return Ok(());
         }

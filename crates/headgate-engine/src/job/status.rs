@@ -19,6 +19,7 @@ use super::control::{Control, ControlFiles};
 use super::directory::{open_if_exists, stored_manifest};
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
+use super::reservations::BudgetUse;
 use super::results::{Contents, ResultFile, Results};
 
 /// A job as of its newest commit.
@@ -37,6 +38,12 @@ pub struct Status {
     pub failed: u64,
     /// Rows that failed, by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
+    /// Requests of all runs, as far as they count for the budget. After a crash, those that were reserved are included.
+    pub requests: u64,
+    pub max_requests: Option<u64>,
+    /// What rows have cost, in all runs. `None`: they have no costs.
+    pub cost: Option<u64>,
+    pub max_cost: Option<u64>,
     pub parts: u64,
     pub bytes: u64,
     /// Current parts that are not in their places yet: during a commit, or since a kill in its last steps.
@@ -96,6 +103,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         Err(problem) => (Control::default(), Some(problem.into_message().to_string())),
     };
     let note = results.note().or(problem);
+    let used = |budget: &BudgetUse| if holder == Holder::None { budget.reserved } else { budget.used };
     let Results { newest: commit, files, .. } = results;
     Ok(Status {
         note,
@@ -108,6 +116,10 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         succeeded: commit.totals.succeeded,
         failed: commit.totals.failed,
         errors: commit.totals.errors,
+        requests: used(&commit.requests),
+        max_requests: commit.requests.max,
+        cost: Some(used(&commit.cost)).filter(|cost| *cost > 0 || commit.cost.max.is_some()),
+        max_cost: commit.cost.max,
         parts: commit.totals.parts,
         bytes: commit.totals.bytes,
         parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,

@@ -11,6 +11,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use headgate_core::error::JobError;
 use headgate_core::options::{SaveFormat, SinkOptions};
 use headgate_core::origin::Origin;
+use headgate_core::schedule::budget::Budgets;
 use headgate_table::parts::checksum::FinishedPart;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::time::now_text;
@@ -29,6 +30,7 @@ use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
 use super::records::{outcomes, select};
+use super::reservations::Reservations;
 use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
@@ -73,6 +75,7 @@ pub(super) struct JobWriter {
     until_checkpoint: u64,
     progress: Arc<JobProgress>,
     responders: Arc<Responders>,
+    reservations: Reservations,
     input: Option<TrackedInput>,
     /// How bodies are saved beside the parts, if they are.
     save_format: Option<SaveFormat>,
@@ -159,13 +162,14 @@ impl JobWriter {
             stopped_by: None,
         };
         last.begin_run(run);
+        let started = clock();
         let writer = Self {
             directory,
             part_format,
             max_bytes: options.part_size,
             min_free: options.min_free,
             commit_every: options.commit_interval,
-            started: clock(),
+            started,
             clock,
             commits: 0,
             succeeded: Series::new(last.next_part),
@@ -176,6 +180,7 @@ impl JobWriter {
             run_rows: 0,
             progress: Arc::new(JobProgress::new(last.clone())),
             responders: Arc::new(Responders::new(last.responders())),
+            reservations: Reservations::new(&last.requests, &last.cost, started),
             last,
             parts,
             until_checkpoint,
@@ -221,6 +226,16 @@ impl JobWriter {
     /// Returns the hosts that responded most recently. Each commit stores them.
     pub(super) fn responders(&self) -> Arc<Responders> {
         self.responders.clone()
+    }
+
+    /// Returns the budgets of the job. Each commit stores what was used of them, and what the run may use next.
+    pub(super) fn budgets(&self) -> Arc<Budgets> {
+        self.reservations.budgets.clone()
+    }
+
+    /// Returns whether requests were counted since the last commit, or it holds a reservation.
+    pub(super) fn has_used_budgets(&self) -> bool {
+        self.reservations.differ_from(&self.last.requests, &self.last.cost)
     }
 
     /// Writes rows with an outcome. `failed` says which of them failed; `None`: no row did.
@@ -292,8 +307,31 @@ impl JobWriter {
     }
 
     fn has_waited_long_enough(&self, since: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(since) >= self.interval(since)
+    }
+
+    /// Returns how long results wait for a commit that arrive at this time.
+    fn interval(&self, since: Instant) -> Duration {
         let elapsed = since.saturating_duration_since(self.started);
-        now.saturating_duration_since(since) >= commit_schedule::interval(self.commits, elapsed, self.commit_every)
+        commit_schedule::interval(self.commits, elapsed, self.commit_every)
+    }
+
+    /// Commits the next reservation of the budgets, if rows wait for it or soon will. All else stays as it was committed.
+    pub(super) fn reserve_if_due(&mut self, done_rows: &DoneRows) -> Result<(), JobError> {
+        if !self.reservations.are_due() {
+            return Ok(());
+        }
+        if self.last.number == 0 {
+            // The first commit says what the job is. Those of results come as early as without it.
+            self.commit(done_rows, &CommitChange::default())?;
+            self.commits = 0;
+            return Ok(());
+        }
+        let now = (self.clock)();
+        let mut next = Commit { adds: Vec::new(), removes: Vec::new(), ..self.last.clone() };
+        next.number += 1;
+        [next.requests, next.cost] = self.reservations.next(Some(self.interval(now)), now);
+        self.append_commit(next, None, now)
     }
 
     /// Closes the open parts, and commits them together with the rows that are done.
@@ -323,6 +361,8 @@ impl JobWriter {
             let content = read.up_to(done_rows.end());
             next.input = content.map(|content| InputThen { fingerprint: fingerprint.clone(), rows: *rows, content });
         }
+        let at = (self.clock)();
+        [next.requests, next.cost] = self.reservations.next((!change.run_ended).then(|| self.interval(at)), at);
         let noted = next.set_done_rows(done_rows).and_then(|()| now_text());
         let now = noted.map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         if let Some(run) = next.runs.last_mut() {
@@ -331,17 +371,29 @@ impl JobWriter {
             run.ended = change.run_ended;
             run.stopped_by.clone_from(&change.stopped_by);
         }
+        self.append_commit(next, self.save_format, at)?;
+        self.commits += 1;
+        self.uncommitted_since = None;
+        Ok(())
+    }
+
+    /// Appends a commit to the log, and applies it.
+    fn append_commit(
+        &mut self,
+        mut next: Commit,
+        save_format: Option<SaveFormat>,
+        now: Instant,
+    ) -> Result<(), JobError> {
         // The last commit of a job is a checkpoint, too, so that the rest of the log need not be read.
         let is_due = self.until_checkpoint <= 1 || next.finished;
         let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
         next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
-        self.directory.commit(&next, self.save_format)?;
+        self.directory.commit(&next, save_format)?;
+        self.reservations.apply([next.requests, next.cost], now);
         next.parts = None;
         self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
         self.progress.commit().clone_from(&next);
         self.last = next;
-        self.commits += 1;
-        self.uncommitted_since = None;
         Ok(())
     }
 

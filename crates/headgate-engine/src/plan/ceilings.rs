@@ -55,9 +55,9 @@ where
     if let Some(rate) = limits.rate {
         found.push(of_all(OptionName::Rate, rate.per_second(), rate.per_second()));
     }
-    if let Some(cost) = limits.cost.as_ref().filter(|_| work.cost > 0) {
-        let per_s = cost.rate.per_second() * work.requests as f64 / work.cost as f64;
-        found.push(of_all(OptionName::CostRate, cost.rate.per_second(), per_s));
+    if let Some(rate) = limits.cost_rate().filter(|_| work.cost > 0) {
+        let per_s = rate.per_second() * work.requests as f64 / work.cost as f64;
+        found.push(of_all(OptionName::CostRate, rate.per_second(), per_s));
     }
     found.extend(of_slowest_host(OptionName::RatePerHost, work, |host| {
         let per_s = limits.rate_per_host.of(host)?.per_second();
@@ -153,7 +153,10 @@ mod tests {
             // 50 for each row.
             (
                 vec![("cost_rate", 2.0, None)],
-                Limits { cost: Some(CostLimit { rate: rate("6000/m"), of: CostOf::BodyBytes }), ..Limits::default() },
+                Limits {
+                    cost: Some(CostLimit { rate: Some(rate("6000/m")), of: CostOf::BodyBytes }),
+                    ..Limits::default()
+                },
                 None,
             ),
             (

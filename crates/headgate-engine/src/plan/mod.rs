@@ -4,6 +4,7 @@
 //! At most the first [`MAX_ROWS`](sample) rows are sampled, and made into requests by the code that sends them. The figures
 //! of the other rows are extrapolated, which is inaccurate for a list that is sorted by host.
 
+mod budget;
 mod ceilings;
 mod disk;
 mod equal;
@@ -17,6 +18,7 @@ use std::fs;
 
 use serde::Serialize;
 
+pub(crate) use self::budget::ExpectedUse;
 pub(crate) use self::ceilings::Ceiling;
 use self::ceilings::{AssumedLatency, SampledWork, ceilings};
 pub(crate) use self::disk::DiskUse;
@@ -59,6 +61,8 @@ pub struct Plan {
     pub output: Option<String>,
     #[serde(flatten)]
     pub size: Size,
+    #[serde(flatten)]
+    pub used: ExpectedUse,
     pub directory: DirectoryUse,
     /// Rows of an earlier job that are replaced.
     pub rows_replaced: u64,
@@ -205,6 +209,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option
     }
 
     let work = SampledWork { hosts: sample.hosts.all(), requests: sample.valid(), cost: sample.cost };
+    let used = ExpectedUse::of_job(&run.limits, &found, size.requests_left, &sample);
+    notes.extend(used.notes(size.requests_left));
     let latency = latency_s.map(|seconds| AssumedLatency { seconds, in_flight: needed });
     let ceilings = ceilings(run, &work, latency);
     let narrowest = ceilings.first().map(|ceiling| ceiling.per_s);
@@ -240,6 +246,7 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option
         },
         notes,
         size,
+        used,
     })
 }
 

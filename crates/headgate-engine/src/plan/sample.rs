@@ -49,6 +49,8 @@ pub(super) struct InputSample {
     pub(super) requests: Vec<PlannedRequest>,
     /// The total cost of the rows.
     pub(super) cost: u64,
+    /// Rows that are not done and can be sent, and their total cost.
+    pub(super) undone: (u64, u64),
     bytes: usize,
 }
 
@@ -97,7 +99,7 @@ impl InputSample {
             for row in &batch {
                 let is_done = done.is_done(row.ordinal);
                 let shown = if is_done { first_done.len() } else { sample.requests.len() } < SHOWN;
-                if let Some(request) = sample.add(row, &mut preparer, &mut wire, options).filter(|_| shown) {
+                if let Some(request) = sample.add(row, is_done, &mut preparer, &mut wire, options).filter(|_| shown) {
                     let shown = if is_done { &mut first_done } else { &mut sample.requests };
                     shown.push(request.planned(row, &wire, &options.request));
                 }
@@ -115,6 +117,7 @@ impl InputSample {
     fn add(
         &mut self,
         row: &Row,
+        is_done: bool,
         preparer: &mut Preparer,
         wire: &mut Vec<u8>,
         options: &JobOptions,
@@ -127,7 +130,12 @@ impl InputSample {
                 self.hosts.add(origin);
                 self.equal.add(row, origin, (wire, &rest), preparer);
                 self.without_credentials += u64::from(site.credentials.is_none());
-                self.cost += cost(row, options);
+                let cost = cost(row, options);
+                self.cost += cost;
+                if !is_done {
+                    self.undone.0 += 1;
+                    self.undone.1 += cost;
+                }
                 Some(Prepared { site, rest })
             }
             Err(Failure { reason, .. }) => {
@@ -153,6 +161,7 @@ impl InputSample {
             without_credentials: 0,
             requests: Vec::new(),
             cost: 0,
+            undone: (0, 0),
             bytes: 0,
         }
     }

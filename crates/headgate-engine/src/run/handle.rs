@@ -8,6 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::live::Settings;
 use headgate_core::message::Message;
 use headgate_core::row::Row;
+use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::selected::SelectValues;
 
@@ -44,6 +45,8 @@ pub struct Run {
     pub(super) monitor: Mutex<Monitor>,
     /// The state in the job's directory, if this is a run of a job.
     pub(super) state: Option<JobState>,
+    /// What the run and earlier runs of its job have used.
+    pub(super) budgets: Arc<Budgets>,
     /// The output, as shown to the user.
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
@@ -194,6 +197,10 @@ impl Run {
         let ended = self.done.at().unwrap_or_else(Moment::now);
         let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
+        (summary.requests, summary.max_requests) = (self.budgets.requests.used(), self.budgets.requests.max());
+        summary.max_cost = self.budgets.cost.max();
+        let cost = self.budgets.cost.used();
+        summary.cost = (cost > 0 || summary.max_cost.is_some()).then_some(cost);
         summary.output.clone_from(&self.output);
         summary.stopped_by = self.stopped_by.get().cloned();
         summary.interrupted = self.scheduler().is_some_and(SharedScheduler::is_interrupted);

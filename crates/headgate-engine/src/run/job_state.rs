@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use headgate_core::schedule::budget::Budgets;
+
 use crate::job::JobProgress;
 use crate::queue::responders::Responders;
 use crate::stats::report::JobFigures;
@@ -10,6 +12,7 @@ use crate::stats::report::JobFigures;
 pub(super) struct JobState {
     pub(super) progress: Arc<JobProgress>,
     pub(super) responders: Arc<Responders>,
+    pub(super) budgets: Arc<Budgets>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
     /// The run before this one stopped by itself.

@@ -158,9 +158,11 @@ impl Launch {
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let selection = self.columns.selection.clone();
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
+        let budgets;
         let (assigned, state, live) = match begin(&window)? {
             StartedOutput::Finished(state) => {
                 done.set();
+                budgets = state.budgets.clone();
                 (None, Some(state), None)
             }
             StartedOutput::Running { sink, state } => {
@@ -179,12 +181,13 @@ impl Launch {
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
                 let is_probing = state.as_ref().is_some_and(|state| state.had_stopped);
+                budgets = state.as_ref().map(|state| state.budgets.clone()).unwrap_or_default();
                 let scheduler = Arc::new(SharedScheduler::of(
                     &self.run,
                     self.request.body_bytes(),
                     (rows, window.clone()),
                     (is_resumable, is_probing),
-                    &responders,
+                    (&responders, budgets.clone()),
                     started,
                 ));
                 if renewal.as_ref().is_some_and(|renewal| renewal.is_awaited()) {
@@ -276,6 +279,7 @@ impl Launch {
             ),
             stopped_by,
             state,
+            budgets,
             output: self.output,
             notes,
             live,

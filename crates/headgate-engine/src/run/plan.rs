@@ -10,6 +10,7 @@ use headgate_core::error::JobError;
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::message::Message;
 use headgate_core::options::{JobOptions, SourceOptions};
+use headgate_core::schedule::budget::{Budget, Budgets};
 use headgate_core::source_size::SourceSize;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::columns::result::ResultColumns;
@@ -186,22 +187,26 @@ impl PreparedOutput {
             Self::Durable(job) if job.is_over() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
+                let requests = Budget::resumed(commit.requests.reserved);
+                let budgets = Arc::new(Budgets { requests, cost: Budget::resumed(commit.cost.reserved) });
+                budgets.set(&options.run.limits);
                 let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
                 let had_stopped = false;
-                StartedOutput::Finished(JobState { progress, responders, rows_before, resumable, had_stopped })
+                StartedOutput::Finished(JobState { progress, responders, budgets, rows_before, resumable, had_stopped })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let had_stopped = job.last_commit().had_stopped();
                 let started = job.start(options, window.clone(), Box::new(Instant::now))?;
-                let RunningJob { sink, progress, responders } = started;
-                let state = JobState { progress, responders, rows_before, resumable, had_stopped };
+                let RunningJob { sink, progress, responders, budgets } = started;
+                let state = JobState { progress, responders, budgets, rows_before, resumable, had_stopped };
                 StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
                 let had_stopped = retry.had_stopped();
-                let RunningJob { sink, progress, responders } = retry.start(options, Box::new(Instant::now))?;
-                let state = JobState { progress, responders, rows_before: 0, resumable: true, had_stopped };
+                let started = retry.start(options, Box::new(Instant::now))?;
+                let RunningJob { sink, progress, responders, budgets } = started;
+                let state = JobState { progress, responders, budgets, rows_before: 0, resumable: true, had_stopped };
                 StartedOutput::Running { sink, state: Some(state) }
             }
         })

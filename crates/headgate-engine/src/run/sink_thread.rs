@@ -182,6 +182,10 @@ impl SinkThread {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
+                () = self.scheduler.budget_is_short() => {
+                    self.sink.tick()?;
+                    self.scheduler.wake_workers();
+                }
                 _ = ticks.tick() => {
                     self.live.apply_changes(Instant::now());
                     self.check_space();

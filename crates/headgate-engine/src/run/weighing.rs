@@ -54,8 +54,7 @@ mod tests {
             row(RowBody::Pieces([BodyPiece::Bytes("123".into()), file(&path), file(&missing)].into())),
         ];
         let weighed = |of: CostOf| {
-            let rate = "1/s".parse().expect("a rate");
-            let limits = Limits { cost: Some(CostLimit { rate, of }), ..Limits::default() };
+            let limits = Limits { cost: Some(CostLimit { rate: None, of }), ..Limits::default() };
             let mut rows = rows.clone();
             Weighing::new(&limits).weigh(&mut rows);
             rows.map(|row| row.extra.and_then(|extra| extra.cost))

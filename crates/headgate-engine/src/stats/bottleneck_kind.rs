@@ -26,6 +26,8 @@ pub enum BottleneckKind {
     Rate,
     /// The limit on costs.
     Cost,
+    /// A budget, more of which must be reserved first.
+    Budget,
     /// The rate limiter of a host.
     HostRate,
     /// The concurrency limit of a host.

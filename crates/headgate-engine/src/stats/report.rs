@@ -85,6 +85,12 @@ pub struct Summary {
     pub resent: u64,
     /// Headers that are missing from results, because they violate the grammar.
     pub headers_skipped: u64,
+    /// Requests of all runs of the job, as far as they count for its budget.
+    pub requests: u64,
+    pub max_requests: Option<u64>,
+    /// What rows have cost, in all runs of the job. `None`: they have no costs.
+    pub cost: Option<u64>,
+    pub max_cost: Option<u64>,
     /// Seconds in which nothing could be started, by what throttled it.
     pub throttled_s: BTreeMap<ThrottledBy, f64>,
     /// How often hosts requested a pause, by host; `others` beyond the first ones.

@@ -53,9 +53,10 @@ impl ThrottledStretch {
                 message!("bottleneck: rate. The limit{rate} throttled rows {percent} of the time; raise ", OptionName::Rate)
             }
             ThrottledBy::Cost => {
-                let rate = self.limits.cost.as_ref().map_or_else(String::new, |cost| format!(" of {}", cost.rate));
+                let rate = self.limits.cost_rate().map_or_else(String::new, |rate| format!(" of {rate}"));
                 message!("bottleneck: cost rate. The limit{rate} throttled rows {percent} of the time; raise ", OptionName::CostRate)
             }
+            ThrottledBy::Budget => format!("bottleneck: budget. Rows waited {percent} of the time until a commit had reserved more of it, or until it was known whether it was used up").into(),
             ThrottledBy::HostRate => {
                 let waits = host.map_or_else(String::new, |_| format!(": {rows} for {name}"));
                 message!("bottleneck: rate per host. It throttled rows {percent} of the time{waits}; raise ", OptionName::RatePerHost)
@@ -129,6 +130,7 @@ fn kind(by: ThrottledBy) -> BottleneckKind {
     match by {
         ThrottledBy::Rate => BottleneckKind::Rate,
         ThrottledBy::Cost => BottleneckKind::Cost,
+        ThrottledBy::Budget => BottleneckKind::Budget,
         ThrottledBy::HostRate => BottleneckKind::HostRate,
         ThrottledBy::HostConcurrency => BottleneckKind::HostConcurrency,
         ThrottledBy::Pause => BottleneckKind::Pause,

@@ -95,7 +95,7 @@ impl Scheduler {
         self.note_evidence(known, evidence, attempt, now);
         let retry = if self.is_paused_beyond_total_timeout(known, retry, attempt) { RetryDecision::No } else { retry };
         if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
-            self.hosts.at(known).end_attempt(Some(attempt.started));
+            self.leave(known, Some(attempt.started));
         }
         self.settle(known, now);
         retry
@@ -116,8 +116,17 @@ impl Scheduler {
 
     /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
     pub fn release(&mut self, index: HostIndex, now: Instant) {
-        self.hosts.at(index).end_attempt(None);
+        self.leave(index, None);
         self.settle(index, now);
+    }
+
+    /// Counts an attempt as no longer in flight; `started`: when it began, if that is known.
+    pub(super) fn leave(&mut self, index: HostIndex, started: Option<Instant>) {
+        let host = self.hosts.at(index);
+        if host.in_flight > 0 {
+            host.end_attempt(started);
+            self.in_flight = self.in_flight.saturating_sub(1);
+        }
     }
 
     fn note_evidence(&mut self, index: HostIndex, evidence: HostEvidence, attempt: &FinishedAttempt, now: Instant) {

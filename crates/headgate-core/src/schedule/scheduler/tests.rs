@@ -1,5 +1,6 @@
 //! Each rule of the scheduler, on a table of times; `model.rs` has all of them at once, and `simulation.rs` whole jobs.
 
+mod budgets;
 mod model;
 mod simulation;
 
@@ -189,7 +190,7 @@ fn the_rows_of_a_host_that_refuses_everything_for_too_long_fail_and_other_rows_c
                 down += 1;
             }
             Decision::WaitUntil(until) => driver.now = until,
-            Decision::Wait | Decision::Ended => break,
+            Decision::Wait | Decision::UsedUp(_) | Decision::Ended => break,
         }
     }
     assert!(driver.scheduler.is_empty());
@@ -373,7 +374,7 @@ fn a_full_table_of_hosts_is_swept_without_other_events() {
             match driver.scheduler.next(driver.now) {
                 Decision::Start(row, host) => drop(driver.end((row, host), end(status), None)),
                 Decision::WaitUntil(until) => driver.now = until.max(driver.now),
-                Decision::Wait | Decision::Ended => panic!("it is full"),
+                Decision::Wait | Decision::UsedUp(_) | Decision::Ended => panic!("it is full"),
                 Decision::Fail(..) => {}
             }
         }

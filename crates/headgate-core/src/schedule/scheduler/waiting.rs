@@ -8,6 +8,7 @@ use crate::error::{ErrorKind, Failure};
 use crate::limits::HostBy;
 use crate::message::OptionName;
 use crate::row::{Before, Row};
+use crate::schedule::budget::Allowance;
 use crate::schedule::host_queue::{HostQueue, WaitingRow};
 use crate::schedule::rows_to_cancel::RowsToCancel;
 
@@ -216,12 +217,38 @@ impl Scheduler {
             breaker.is_some_and(|breaker| breaker.is_paused(now))
         });
         let Some(index) = paused else { return false };
-        let (row, is_stopped) = (take_row(), self.is_stopped());
-        let host = self.hosts.at(index);
-        if started_for.is_some() {
-            host.end_attempt(None);
+        let row = take_row();
+        self.refund(&row);
+        self.requeue(index, started_for.is_some(), row, now);
+        true
+    }
+
+    /// Spends a request that is sent once more within its attempt. If the budget doesn't allow that now, the row is requeued as
+    /// the next one of its host, and the attempt begins again when there is more. Returns whether it was requeued.
+    pub fn requeue_resent(
+        &mut self,
+        started_for: Option<HostIndex>,
+        name: impl FnOnce() -> Option<Box<str>>,
+        take_row: impl FnOnce() -> Row,
+        now: Instant,
+    ) -> bool {
+        if self.budgets.try_spend_request() == Allowance::Allowed {
+            return false;
         }
-        if !is_stopped {
+        let Some(index) = started_for.or_else(|| name().map(|name| self.host(&name, now))) else { return false };
+        let row = take_row();
+        self.budgets.cost.refund(self.rules.spent_by(&row));
+        self.requeue(index, started_for.is_some(), row, now);
+        true
+    }
+
+    /// Lets a row wait as the next one of its host, unless the run was stopped.
+    fn requeue(&mut self, index: HostIndex, was_started_here: bool, row: Row, now: Instant) {
+        if was_started_here {
+            self.leave(index, None);
+        }
+        if !self.is_stopped() {
+            let host = self.hosts.at(index);
             let last = self.next_turn;
             self.next_turn += 1;
             self.look_ahead.enters(&row);
@@ -236,7 +263,6 @@ impl Scheduler {
             }
         }
         self.settle(index, now);
-        true
     }
 
     fn fail_down(&mut self, index: HostIndex, row: Row, now: Instant) {

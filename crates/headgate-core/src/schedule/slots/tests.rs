@@ -107,6 +107,7 @@ proptest! {
                         prop_assert!(in_flight == lanes || waiting.is_empty());
                         prop_assert!(in_flight > 0 || !input_ended);
                     }
+                    Decision::UsedUp(used_up) => prop_assert_eq!(None, Some(used_up), "there is no budget here"),
                     Decision::Ended => prop_assert!(waiting.is_empty() && in_flight == 0 && input_ended),
                 },
             }

@@ -35,6 +35,9 @@ impl Attempt<'_> {
             self.share.note_response(&site.route, Instant::now());
         }
         if self.try_resend(&finished, is_http2, sending, state) {
+            if self.requeue_resent() == RowNow::Requeued {
+                return Ok(Next::Done(Batch::HasRoom));
+            }
             self.share.stats().figures.resent += 1;
             sending.may_start = !self.share.shared.scheduler.counts_sends();
             // A server may have required HTTP/1.1 in place of HTTP/2.
@@ -137,6 +140,9 @@ impl Attempt<'_> {
     /// Ends the attempt without a response: the row is requeued for a retry, or fails.
     pub(super) async fn fail(self, none: NoResponse, state: &mut LaneState) -> Batch {
         let NoResponse { failure, tried } = none;
+        if tried.is_none() {
+            self.refund();
+        }
         let span = tried.as_ref().map(|_| self.span(state));
         let end = AttemptEnd::failed(None, &failure);
         if matches!(end.network_evidence(), NetworkEvidence::Unreachable | NetworkEvidence::Refused) {
@@ -190,6 +196,7 @@ impl Attempt<'_> {
         if let Some(failure) = Box::pin(self.objection_after_redirect(state)).await {
             return Err(NoResponse::not_sent(failure));
         }
+        self.share.shared.scheduler.budgets.requests.spend(1);
         *sending = self.begin_sending(state);
         Ok(Next::Send)
     }

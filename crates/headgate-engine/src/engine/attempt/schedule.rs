@@ -78,6 +78,29 @@ impl Attempt<'_> {
         RowNow::Requeued
     }
 
+    /// Counts a request that is sent once more within the attempt, and requeues the row if its budget doesn't allow that now.
+    pub(super) fn requeue_resent(&self) -> RowNow {
+        let (scheduler, lanes) = (&self.share.shared.scheduler, &self.share.lanes);
+        if !scheduler.is_needed() {
+            scheduler.budgets.requests.spend(1);
+            return RowNow::InLane;
+        }
+        let host = lanes.host(self.lane);
+        let take_row = || {
+            lanes.take_host(self.lane);
+            lanes.take(self.lane)
+        };
+        let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
+            scheduler.requeue_resent(host, || self.limit_key(), take_row, now)
+        });
+        if is_requeued { RowNow::Requeued } else { RowNow::InLane }
+    }
+
+    /// Takes back what the row has used of budgets: no request could be made of it.
+    pub(super) fn refund(&self) {
+        self.row(|row| self.share.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.refund(row)));
+    }
+
     /// Reserves a time at which the request may be sent; `None`: now. To be called once for each time that it is sent.
     pub(super) fn reserve_send(&self, now: Instant) -> Option<SendAt> {
         let (mut scheduler, awake_now) = self.share.shared.scheduler.lock_at(now);

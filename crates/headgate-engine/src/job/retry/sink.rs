@@ -87,7 +87,7 @@ impl RetrySink {
         let last = self.writer.last_commit();
         let (input_rows, is_finished) = (last.range.end, last.finished);
         let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
-        if self.writer.run_rows() == 0 && !waits_to_finish {
+        if self.writer.run_rows() == 0 && !waits_to_finish && !self.writer.has_used_budgets() {
             // No row was retried, so there is nothing to commit.
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Sink for RetrySink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
-        let replaced = self.replace_if_due();
+        let replaced = self.replace_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
         self.failed |= replaced.is_err();
         replaced
     }

@@ -100,7 +100,7 @@ fn the_cost_in_response_headers_corrects_the_estimate() {
     // Each request is estimated at the cost of a day, and costs nothing.
     let body = Some(vec![b'x'; 86_400]);
     let request = RequestOptions { method: Some("POST".into()), body, ..RequestOptions::default() };
-    let cost = CostLimit { rate: "1/s".parse().unwrap(), of: CostOf::BodyBytes };
+    let cost = CostLimit { rate: "1/s".parse().ok(), of: CostOf::BodyBytes };
     let limits = Limits { cost: Some(cost), ..Limits::default() };
     let run =
         Run::fed_for(&engine(1), columns, request, RunOptions { concurrency: 1, limits, ..RunOptions::default() });

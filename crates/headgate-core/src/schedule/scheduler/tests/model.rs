@@ -80,7 +80,10 @@ impl Scene {
                 named: Vec::new(),
             },
             host_by: HostBy::Name,
-            cost: per_second(self.cost_rate).map(|rate| CostLimit { rate, of: CostOf::Column("cost".into()) }),
+            cost: per_second(self.cost_rate)
+                .map(|rate| CostLimit { rate: Some(rate), of: CostOf::Column("cost".into()) }),
+            max_requests: None,
+            max_cost: None,
         };
         Rules { limits, ..rules() }
     }

@@ -245,7 +245,7 @@ impl Simulation<'_> {
                     self.next_row += 1;
                 }
                 Decision::WaitUntil(until) => return Some(until),
-                Decision::Wait | Decision::Ended => return None,
+                Decision::Wait | Decision::UsedUp(_) | Decision::Ended => return None,
             }
         }
         None
