@@ -122,9 +122,6 @@ def _tls(values: Values) -> tuple[str, str] | None:
 
 def api_limits(values: Values) -> _server.ApiLimits | None:
     """Returns the limits of the API, and adds mistakes; `None` if there are none."""
-    shares = values.share("api_fail_first"), values.share("api_html_first"), values.share("api_cut_first")
-    if sum(shares) > 1:
-        values.wrong("api_fail_first", "must be at most 100 %, with --api-html-first and --api-cut-first")
     burst = values.whole_or_none("api_burst", whole(1))
     requests_per_s, tokens_per_s = values.per_second_or_none("api_rate"), values.per_second_or_none("api_tokens")
     rate = requests_per_s or tokens_per_s
@@ -134,10 +131,14 @@ def api_limits(values: Values) -> _server.ApiLimits | None:
         if values.switch("api_per_host"):
             values.wrong("api_per_host", "needs a limit, such as --api-rate 500/s")
         return None
+    concurrency = values.whole_or_none("api_concurrency", whole(1))
+    shares = values.share("api_fail_first"), values.share("api_html_first"), values.share("api_cut_first")
+    if sum(shares) > 1:
+        values.wrong("api_fail_first", "must be at most 100 %, with --api-html-first and --api-cut-first")
     return _server.ApiLimits(
         requests_per_s=requests_per_s,
         tokens_per_s=tokens_per_s,
-        concurrency=values.whole_or_none("api_concurrency", whole(1)),
+        concurrency=concurrency,
         burst_s=burst / rate if burst and rate else _server.DEFAULT_API_BURST_S,
         fail_first=shares[0],
         html_first=shares[1],

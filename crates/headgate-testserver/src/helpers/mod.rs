@@ -115,8 +115,10 @@ const HELPERS: &[Helper] = &[
     row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
         Some(FullResponse::image(call.text(call.argument)?).into())
     }),
-    row("/pages/", "NAME?page=N", "a page of the items of NAME as JSON: items, page, pages, next", prices::page),
-    row("/price/", "ID", "the price of ID as JSON, with an ETag", prices::price),
+    row("/pages/", "NAME?page=N", "a page of the items of NAME as JSON: items, page, pages, next", |call| {
+        Some(prices::page(call).into())
+    }),
+    row("/price/", "ID", "the price of ID as JSON, with an ETag", |call| Some(prices::price(call).into())),
     row("/range/", "N", "the text of /bytes/N, or the part of it that Range requests", |call| {
         Some(parts::range(call, call.number()?))
     }),
@@ -146,7 +148,9 @@ const HELPERS: &[Helper] = &[
         let code = call.number().filter(|code| STATUSES.contains(code))?;
         Some(FullResponse::new(code, format!("{code} {}\n", response::reason(code))).into())
     }),
-    row("/token", "", "a bearer token, of a server that needs one; not counted", token),
+    row("/token", "", "a bearer token, of a server that needs one; not counted", |call| {
+        Some(token(call.worker).into())
+    }),
     row(
         "/v1/chat/completions",
         "",
@@ -232,13 +236,13 @@ fn resize(call: &Call<'_>) -> Option<ResponsePlan> {
     Some(FullResponse::new(200, format!("from now on {size} at once\n")).into())
 }
 
-fn token(call: &Call<'_>) -> Option<ResponsePlan> {
-    let api = call.worker.rules().and_then(|rules| rules.api.as_ref());
+fn token(worker: &ServerWorker) -> FullResponse {
+    let api = worker.rules().and_then(|rules| rules.api.as_ref());
     let Some(token) = api.and_then(|api| api.issue_bearer(Instant::now())) else {
-        return Some(FullResponse::new(404, "the server was started without bearer tokens\n").into());
+        return FullResponse::new(404, "the server was started without bearer tokens\n");
     };
-    call.worker.counters().limited(Limited::BearerIssued);
-    Some(FullResponse::new(200, format!("{token}\n")).into())
+    worker.counters().limited(Limited::BearerIssued);
+    FullResponse::new(200, format!("{token}\n"))
 }
 
 fn index() -> String {

@@ -3,17 +3,16 @@
 use serde_json::{Value, json};
 
 use super::call::Call;
-use crate::plan::ResponsePlan;
 use crate::response::FullResponse;
 
 const ITEMS_PER_PAGE: u64 = 2;
 const MAX_PAGES: u64 = 4;
 
 /// Returns the price of the id that is the argument, or 304 if the client has it.
-pub(super) fn price(call: &Call<'_>) -> Option<ResponsePlan> {
+pub(super) fn price(call: &Call<'_>) -> FullResponse {
     let id = call.argument;
     if id.is_empty() || id == "null" {
-        return Some(error("no id").into());
+        return error("no id");
     }
     let price = price_of(id);
     let tag = format!("\"{price}\"");
@@ -23,23 +22,23 @@ pub(super) fn price(call: &Call<'_>) -> Option<ResponsePlan> {
     } else {
         FullResponse::json(&json!({ "id": id, "price": price, "currency": "EUR" }))
     };
-    Some(response.with_field("ETag", &tag).into())
+    response.with_field("ETag", &tag)
 }
 
 /// Returns a page of items; the argument determines how many pages there are.
-pub(super) fn page(call: &Call<'_>) -> Option<ResponsePlan> {
+pub(super) fn page(call: &Call<'_>) -> FullResponse {
     let name = call.argument;
     let pages = 1 + hash(name) % MAX_PAGES;
     let page = call.received.parameter("page").map_or(Ok(1), |page| page.parse());
     let Some(page) = page.ok().filter(|page| (1..=pages).contains(page)) else {
-        return Some(error("no such page").into());
+        return error("no such page");
     };
     let items: Vec<Value> = (1..=ITEMS_PER_PAGE)
         .map(|item| format!("{name}-{}", (page - 1) * ITEMS_PER_PAGE + item))
         .map(|id| json!({ "id": id, "price": price_of(&id) }))
         .collect();
     let next = (page < pages).then(|| format!("/pages/{name}?page={}", page + 1));
-    Some(FullResponse::json(&json!({ "items": items, "page": page, "pages": pages, "next": next })).into())
+    FullResponse::json(&json!({ "items": items, "page": page, "pages": pages, "next": next }))
 }
 
 fn error(message: &str) -> FullResponse {
