@@ -14,6 +14,7 @@ from typing import Any
 
 from harness import command, environment, tables
 from harness.findings import Finding
+from harness.tables import Target
 from support.paid import MOST_EXTRA, PROOF, Bill, Scale, prove
 
 
@@ -43,8 +44,8 @@ def finding(scale: Scale, bill: Bill) -> Finding:
     """Returns the finding of a job."""
     least_renewals = int(bill.seconds / scale.token_s)
     targets = [
-        tables.at_most("requests / smallest number", bill.ratio, 1 + MOST_EXTRA, "", ".4f"),
-        tables.at_least("rows that are right", bill.right / scale.rows, 1),
+        tables.at_most("requests", bill.ratio, 1 + MOST_EXTRA, "times the smallest number", ".4f"),
+        Target(f"rows that are right: {scale.rows:,}", bill.right, f"{bill.right:,}", bill.right == scale.rows),
     ]
     head = ["", "figure"]
     rows = [

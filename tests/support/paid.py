@@ -112,10 +112,11 @@ def write_products(path: Path, rows: int) -> list[str | None]:
 
 
 @contextmanager
-def paid_api(*, per_s: int, token_s: float, log: Path) -> Iterator[str]:
+def paid_api(scale: Scale, log: Path) -> Iterator[str]:
     """Runs the API; yields its URL."""
     faults = ("--api-fail-first", "3%", "--api-html-first", "1%", "--api-cut-first", "1%")
-    with serving("--api-bearer-ttl", f"{token_s}s", "--api-rate", f"{per_s}/s", *faults, "--log", str(log)) as server:
+    limits = ("--api-bearer-ttl", f"{scale.token_s}s", "--api-rate", f"{scale.per_s}/s")
+    with serving(*limits, *faults, "--log", str(log)) as server:
         yield server
 
 
@@ -134,7 +135,7 @@ def prove(scale: Scale, directory: Path) -> Bill:
     """Runs one command, kills it and runs it again, retries what can be retried, and checks every row."""
     products, out, log = directory / "products.ndjson", directory / "prices", directory / "log"
     ids = write_products(products, scale.rows)
-    with paid_api(per_s=scale.per_s, token_s=scale.token_s, log=log) as server:
+    with paid_api(scale, log) as server:
         limits = ("--rate", f"{scale.per_s}/s", "--commit-interval", str(scale.commit_s))
         command = prices(server, products, out, *limits, *credentials(server))
         begun = time.monotonic()
