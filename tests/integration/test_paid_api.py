@@ -104,7 +104,9 @@ def test_a_wrong_token_does_not_hide_what_was_wrong_before(tmp_path: Path) -> No
     out = tmp_path / "out"
     with serving("--api-bearer-ttl", "1h", "--api-html-first", "100%") as server:
         headgate(*prices(server, products(tmp_path), out, *credentials(server), "--max-rows", "1"), check=3)
-        headgate("retry", out, "--bearer", "wrong", "-q")
+        token = tmp_path / "token"
+        token.write_text("wrong")
+        headgate("retry", out, "--bearer", f"@{token}", "-q")
     (row,) = rows(out)
     assert 401 == row["status"]
     assert "unexpected_response" in row["error_detail"]
