@@ -44,7 +44,7 @@ endif
 CRATES := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install try-debian11 release licenses fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-paid bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install try-debian11 release licenses fuzz clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -167,6 +167,9 @@ bench-limits: build ## measure how limits are kept and what they cost; BENCH_FLA
 bench-names: build ## measure what looking names up costs; BENCH_FLAGS=--save keeps it
 	@$(CARGO) build --release --locked --quiet -p headgate-testserver --example names
 	@$(BIN)/python bench/names.py $(BENCH_FLAGS)
+
+bench-paid: build $(STAMPS)/test ## fetch 20,000 rows from a paid API, killed and resumed; BENCH_FLAGS='--rows 2000' fetches fewer
+	@PYTHONPATH=tests $(BIN)/python bench/paid_api.py $(BENCH_FLAGS)
 
 bench-portal: build $(STAMPS)/bench ## measure what a call from a thread into an event loop costs; BENCH_FLAGS=--save keeps it
 	@$(BIN)/python bench/portal.py $(BENCH_FLAGS)

@@ -1,8 +1,11 @@
 """The local server enforces the limits of its flags, counts refused requests, and logs all requests."""
 
+import http.client
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+import pytest
 
 from support.run import LONGEST_S, get, serving, stats
 
@@ -27,6 +30,23 @@ def test_each_limit_of_an_api_is_that_of_its_flag() -> None:
         assert [200, 429] == [status(f"{server}/{row}", **headers)[0] for row in range(2)]
     with serving("--api-fail-first", "100%") as server:
         assert [500, 200, 500] == [status(f"{server}/{row}")[0] for row in (0, 0, 1)]
+
+
+def test_first_attempts_fail_in_the_ways_of_the_flags() -> None:
+    with serving("--api-html-first", "100%") as server:
+        assert ["<!doctype html>", "{"] == [get(f"{server}/price/1")[:length] for length in (15, 1)]
+    with serving("--api-cut-first", "100%") as server:
+        with pytest.raises(http.client.IncompleteRead):
+            get(f"{server}/price/1")
+        assert {"api_cut_first": 1} == stats(server)["limits"]
+
+
+def test_an_api_with_bearer_tokens_needs_one_that_it_issued() -> None:
+    with serving("--api-bearer-ttl", "1h") as server:
+        token = get(f"{server}/token").strip()
+        statuses = [status(f"{server}/1", Authorization=f"Bearer {each}")[0] for each in (token, "secret")]
+        assert ([200, 401], 401) == (statuses, status(f"{server}/1")[0])
+        assert {"api_bearer_issued": 1, "api_bearer": 2} == stats(server)["limits"]
 
 
 def test_hosts_have_limits_of_their_own_with_the_flag() -> None:

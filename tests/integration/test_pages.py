@@ -14,7 +14,7 @@ from support.run import headgate
 GUIDE = "docs/many-tasks.md"
 """Its programs are independent of each other, and tested one by one."""
 
-WITH_SERVERS = {"docs/programs.md", "docs/examples.md", "docs/coming-from.md"}
+WITH_SERVERS = {"docs/programs.md", "docs/examples.md", "docs/coming-from.md", "docs/paid-apis.md"}
 """These pages have servers and tests of their own."""
 
 

@@ -62,3 +62,9 @@ def test_a_burst_is_a_number_of_requests(expected_s: float, arguments: list[str]
     limits = serve.api_limits(values(*arguments))
     assert limits is not None
     assert expected_s == pytest.approx(limits.burst_s)
+
+
+def test_the_shares_of_first_attempts_that_fail_are_at_most_all_of_them() -> None:
+    assert ["--api-fail-first must be at most 100 %, with --api-html-first and --api-cut-first"] == mistakes(
+        "serve", "--api-fail-first", "60%", "--api-html-first", "50%"
+    )

@@ -52,6 +52,9 @@ struct Api {
     concurrency: Option<usize>,
     burst_s: f64,
     fail_first: f64,
+    html_first: f64,
+    cut_first: f64,
+    bearer_ttl_s: Option<f64>,
     per_host: bool,
 }
 
@@ -112,9 +115,22 @@ impl TryFrom<Api> for ApiConfig {
     type Error = String;
 
     fn try_from(api: Api) -> Result<Self, String> {
-        let Api { requests_per_s, tokens_per_s, concurrency, burst_s, fail_first, per_host } = api;
+        let Api { requests_per_s, tokens_per_s, concurrency, burst_s, fail_first, html_first, cut_first, .. } = api;
         let burst = Duration::try_from_secs_f64(burst_s).map_err(|error| format!("the API's burst: {error}"))?;
-        Ok(Self { requests_per_s, tokens_per_s, concurrency, burst, fail_first, per_host })
+        let bearer_ttl = api.bearer_ttl_s.map(Duration::try_from_secs_f64).transpose();
+        let bearer_ttl = bearer_ttl.map_err(|error| format!("the API's bearer tokens: {error}"))?;
+        let per_host = api.per_host;
+        Ok(Self {
+            requests_per_s,
+            tokens_per_s,
+            concurrency,
+            burst,
+            fail_first,
+            html_first,
+            cut_first,
+            bearer_ttl,
+            per_host,
+        })
     }
 }
 

@@ -31,6 +31,12 @@ pub struct ApiConfig {
     pub burst: Duration,
     /// The share of requests whose first attempt gets status 500, from 0 to 1.
     pub fail_first: f64,
+    /// The share of requests whose first attempt gets an HTML page with status 200.
+    pub html_first: f64,
+    /// The share of requests whose first attempt gets only half of a body.
+    pub cut_first: f64,
+    /// How long a bearer token of `/token` is valid; `None` means that none is needed.
+    pub bearer_ttl: Option<Duration>,
     /// The limits apply to each value of `Host` separately.
     pub per_host: bool,
 }
@@ -43,6 +49,9 @@ impl Default for ApiConfig {
             concurrency: None,
             burst: DEFAULT_API_BURST,
             fail_first: 0.0,
+            html_first: 0.0,
+            cut_first: 0.0,
+            bearer_ttl: None,
             per_host: false,
         }
     }
@@ -115,13 +124,19 @@ impl Default for Config {
 }
 
 impl ApiConfig {
+    fn has_valid_shares(&self) -> bool {
+        let shares = [self.fail_first, self.html_first, self.cut_first];
+        shares.iter().all(|share| *share >= 0.0) && shares.iter().sum::<f64>() <= 1.0
+    }
+
     fn mistakes(&self) -> impl Iterator<Item = String> {
         let is_rate = |rate: Option<f64>| rate.is_none_or(|rate| rate.is_finite() && rate > 0.0);
         let rules = [
             (is_rate(self.requests_per_s), "the API's requests a second must be above 0"),
             (is_rate(self.tokens_per_s), "the API's tokens a second must be above 0"),
             (self.concurrency != Some(0), "the API's requests at once must be at least 1"),
-            ((0.0..=1.0).contains(&self.fail_first), "the API's share of failures must be from 0 to 1"),
+            (self.has_valid_shares(), "the API's shares of failures must be from 0 to 1, also together"),
+            (self.bearer_ttl != Some(Duration::ZERO), "the API's bearer tokens must be valid for some time"),
         ];
         rules.into_iter().filter(|(holds, _)| !holds).map(|(_, mistake)| mistake.to_owned())
     }
@@ -236,8 +251,8 @@ mod tests {
         let api = Some(ApiConfig { concurrency: Some(0), fail_first: 1.5, ..zero });
         assert_eq!(
             "capacity 0: must be within 1..1000000; the API's requests a second must be above 0; the API's tokens a \
-             second must be above 0; the API's requests at once must be at least 1; the API's share of failures must be \
-             from 0 to 1",
+             second must be above 0; the API's requests at once must be at least 1; the API's shares of failures must \
+             be from 0 to 1, also together",
             Config { capacity: Some(0), api, ..Config::default() }.check().expect_err("five mistakes").to_string()
         );
         let error = Config { refuse: true, ..Config::default() }.check().expect_err("no capacity");

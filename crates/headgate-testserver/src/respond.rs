@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::time::sleep;
 
-use crate::faults::Fault;
+use crate::faults::{Fault, table};
 use crate::helpers::{self, Call};
 use crate::in_progress::InProgress;
 use crate::limits::api::tokens;
@@ -18,6 +18,9 @@ use crate::route::RequestRoute;
 use crate::rules::ServerRules;
 use crate::statistics::Limited;
 use crate::worker::ServerWorker;
+
+/// The fault that cuts a response off.
+const CUT_OFF: &str = "content-length-too-long";
 
 /// Sends the response to a request: over a connection of HTTP/1.1, or a stream of HTTP/2. The only error is that the client
 /// has closed the connection or reset the stream.
@@ -68,6 +71,14 @@ pub(crate) enum Handled {
     Fault(&'static Fault),
 }
 
+/// What a request gets that the rules of the server don't admit.
+#[derive(Debug)]
+enum Refused {
+    Response(FullResponse),
+    /// Half of a body.
+    CutOff,
+}
+
 /// Counts a request, and reads from it what its response and the rules of the server need.
 pub(crate) fn start_request(
     worker: &ServerWorker,
@@ -106,8 +117,15 @@ pub(crate) async fn respond(
     if let Some(rules) = worker.rules().filter(|_| route.is_counted())
         && let Some(refusal) = admit(to, worker, rules, &received).await?
     {
-        send(to, worker, &refusal).await?;
-        return Ok(Handled::Sent(After::Sent));
+        return match refusal {
+            Refused::Response(response) => {
+                send(to, worker, &response).await?;
+                Ok(Handled::Sent(After::Sent))
+            }
+            Refused::CutOff => {
+                Ok(table::find(CUT_OFF).map_or(Handled::Sent(After::Sent), |(_, fault)| Handled::Fault(fault)))
+            }
+        };
     }
     if let (true, Some(path)) = (route.is_robots(), worker.robots()) {
         route = RequestRoute::of(path);
@@ -148,13 +166,13 @@ pub(crate) fn check_robots(worker: &ServerWorker) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, mistake))
 }
 
-/// Waits until the rules admit a request, or returns the response that refuses it.
+/// Waits until the rules admit a request, or returns what refuses it.
 async fn admit(
     to: &mut impl Responder,
     worker: &ServerWorker,
     rules: &ServerRules,
     received: &Received,
-) -> io::Result<Option<FullResponse>> {
+) -> io::Result<Option<Refused>> {
     if let Some(api) = &rules.api {
         match api.admit(received, tokens(received), Instant::now()) {
             Ok(slot) => {
@@ -165,7 +183,10 @@ async fn admit(
             }
             Err(refusal) => {
                 worker.counters().limited(refusal.cause);
-                return Ok(Some(refusal.response()));
+                return Ok(Some(match refusal.cause {
+                    Limited::CutFirst => Refused::CutOff,
+                    _ => Refused::Response(refusal.response()),
+                }));
             }
         }
     }
@@ -173,7 +194,8 @@ async fn admit(
     let permit = if rules.refuses {
         let Some(permit) = capacity.try_acquire() else {
             worker.counters().limited(Limited::Capacity);
-            return Ok(Some(FullResponse::new(503, "the server does as much at once as it can\n")));
+            let response = FullResponse::new(503, "the server does as much at once as it can\n");
+            return Ok(Some(Refused::Response(response)));
         };
         permit
     } else {

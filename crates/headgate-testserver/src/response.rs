@@ -49,6 +49,12 @@ impl FullResponse {
         Self { status: 200, fields, body }
     }
 
+    pub(crate) fn html(body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        let fields = format!("Content-Type: text/html\r\nContent-Length: {}\r\n", body.len());
+        Self { status: 200, fields, body }
+    }
+
     /// Creates a response whose media type is that of an image.
     pub(crate) fn image(body: impl Into<Bytes>) -> Self {
         let body = body.into();

@@ -19,9 +19,10 @@ impl RequestRoute {
         matches!(self, RequestRoute::Helper(_))
     }
 
-    /// Returns whether requests for this route are counted: all except those that inspect or change the server.
+    /// Returns whether requests for this route are counted and limited: all except those that inspect or change the server, and
+    /// those for bearer tokens.
     pub(crate) fn is_counted(self) -> bool {
-        !matches!(self, RequestRoute::Helper(Helper { name: "/stats" | "/capacity/", .. }))
+        !matches!(self, RequestRoute::Helper(Helper { name: "/stats" | "/capacity/" | "/token", .. }))
     }
 
     pub(crate) fn is_robots(self) -> bool {

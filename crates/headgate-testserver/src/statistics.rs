@@ -40,17 +40,27 @@ pub(crate) enum Limited {
     ApiConcurrency,
     ApiTokens,
     FailedFirst,
+    HtmlFirst,
+    CutFirst,
+    /// The request has no valid bearer token.
+    Bearer,
+    /// Not refused: a request for a bearer token.
+    BearerIssued,
     /// Not refused: a request with the same key has already got its response.
     RetriedAfterResponse,
 }
 
 impl Limited {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 10] = [
         Self::Capacity,
         Self::ApiRate,
         Self::ApiConcurrency,
         Self::ApiTokens,
         Self::FailedFirst,
+        Self::HtmlFirst,
+        Self::CutFirst,
+        Self::Bearer,
+        Self::BearerIssued,
         Self::RetriedAfterResponse,
     ];
 
@@ -61,6 +71,10 @@ impl Limited {
             Self::ApiConcurrency => "api_concurrency",
             Self::ApiTokens => "api_tokens",
             Self::FailedFirst => "api_failed_first",
+            Self::HtmlFirst => "api_html_first",
+            Self::CutFirst => "api_cut_first",
+            Self::Bearer => "api_bearer",
+            Self::BearerIssued => "api_bearer_issued",
             Self::RetriedAfterResponse => "api_retried_after_response",
         }
     }

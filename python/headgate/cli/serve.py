@@ -20,6 +20,16 @@ MAX_BODY_SIZE: Final = 1024**3
 MAX_CAPACITY: Final = 1_000_000
 MAX_STREAMS: Final = 2**31 - 1
 
+_API_LIMITS: Final = (
+    "api_rate",
+    "api_tokens",
+    "api_concurrency",
+    "api_fail_first",
+    "api_html_first",
+    "api_cut_first",
+    "api_bearer_ttl",
+)
+
 _EXAMPLES: Final = """\
 examples:
   headgate serve --port 8080
@@ -112,22 +122,28 @@ def _tls(values: Values) -> tuple[str, str] | None:
 
 def api_limits(values: Values) -> _server.ApiLimits | None:
     """Returns the limits of the API, and adds mistakes; `None` if there are none."""
-    given = [dest for dest in ("api_rate", "api_tokens", "api_concurrency", "api_fail_first") if values.is_given(dest)]
     burst = values.whole_or_none("api_burst", whole(1))
     requests_per_s, tokens_per_s = values.per_second_or_none("api_rate"), values.per_second_or_none("api_tokens")
     rate = requests_per_s or tokens_per_s
     if burst is not None and rate is None and not (values.is_wrong("api_rate") or values.is_wrong("api_tokens")):
         values.wrong("api_burst", "needs a rate, such as --api-rate 500/s")
-    if not given:
+    if not any(values.is_given(dest) for dest in _API_LIMITS):
         if values.switch("api_per_host"):
             values.wrong("api_per_host", "needs a limit, such as --api-rate 500/s")
         return None
+    concurrency = values.whole_or_none("api_concurrency", whole(1))
+    shares = values.share("api_fail_first"), values.share("api_html_first"), values.share("api_cut_first")
+    if sum(shares) > 1:
+        values.wrong("api_fail_first", "must be at most 100 %, with --api-html-first and --api-cut-first")
     return _server.ApiLimits(
         requests_per_s=requests_per_s,
         tokens_per_s=tokens_per_s,
-        concurrency=values.whole_or_none("api_concurrency", whole(1)),
+        concurrency=concurrency,
         burst_s=burst / rate if burst and rate else _server.DEFAULT_API_BURST_S,
-        fail_first=values.share("api_fail_first"),
+        fail_first=shares[0],
+        html_first=shares[1],
+        cut_first=shares[2],
+        bearer_ttl_s=values.seconds_or_none("api_bearer_ttl"),
         per_host=values.switch("api_per_host"),
     )
 
@@ -204,6 +220,14 @@ def parser() -> Parser:
         "--api-fail-first",
         metavar="PERCENT",
         text="respond with 500 to the first attempt of so many, recognised by Idempotency-Key or URL",
+    )
+    made.value("api_html_first", "--api-html-first", metavar="PERCENT", text="with an HTML page and status 200")
+    made.value("api_cut_first", "--api-cut-first", metavar="PERCENT", text="with a part of a body, and close")
+    made.value(
+        "api_bearer_ttl",
+        "--api-bearer-ttl",
+        metavar="TIME",
+        text="respond with 401 without a bearer token of /token that is no older: 20s",
     )
     made.group("log")
     made.value(

@@ -27,6 +27,9 @@ class ApiLimits:
         burst_s: How many seconds' worth may arrive at once after a pause; at least one request.
         fail_first: The share of requests, from 0 to 1, whose first attempt gets a 500. Requests are recognised by
             `Idempotency-Key`, or by their URL.
+        html_first: The share whose first attempt gets an HTML page with status 200.
+        cut_first: The share whose first attempt gets a part of a body, and then the connection closes.
+        bearer_ttl_s: How many seconds a bearer token of `/token` is valid; `None`: no token is needed.
         per_host: Whether the limits hold for each value of `Host` rather than for all together.
     """
 
@@ -35,6 +38,9 @@ class ApiLimits:
     concurrency: int | None = None
     burst_s: float = DEFAULT_API_BURST_S
     fail_first: float = 0.0
+    html_first: float = 0.0
+    cut_first: float = 0.0
+    bearer_ttl_s: float | None = None
     per_host: bool = False
 
 

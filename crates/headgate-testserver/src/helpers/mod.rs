@@ -4,11 +4,12 @@ mod call;
 pub(crate) mod chat;
 mod cookies;
 mod parts;
+mod prices;
 mod redirect;
 
 use std::fmt::{self, Write as _};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -23,6 +24,7 @@ use crate::faults::table;
 use crate::plan::{PlannedContent, ResponseFraming, ResponsePlan};
 use crate::received::Received;
 use crate::response::{self, FullResponse, is_name, is_value};
+use crate::statistics::Limited;
 use crate::worker::ServerWorker;
 
 const ROBOTS: &str = "User-agent: *\nDisallow: /deny\n";
@@ -113,6 +115,10 @@ const HELPERS: &[Helper] = &[
     row("/image/", "N", "the text of /bytes/N, called an image/jpeg", |call| {
         Some(FullResponse::image(call.text(call.argument)?).into())
     }),
+    row("/pages/", "NAME?page=N", "a page of the items of NAME as JSON: items, page, pages, next", |call| {
+        Some(prices::page(call).into())
+    }),
+    row("/price/", "ID", "the price of ID as JSON, with an ETag", |call| Some(prices::price(call).into())),
     row("/range/", "N", "the text of /bytes/N, or the part of it that Range requests", |call| {
         Some(parts::range(call, call.number()?))
     }),
@@ -141,6 +147,9 @@ const HELPERS: &[Helper] = &[
     row("/status/", "CODE", "that status, 200 to 599", |call| {
         let code = call.number().filter(|code| STATUSES.contains(code))?;
         Some(FullResponse::new(code, format!("{code} {}\n", response::reason(code))).into())
+    }),
+    row("/token", "", "a bearer token, of a server that needs one; not counted", |call| {
+        Some(token(call.worker).into())
     }),
     row(
         "/v1/chat/completions",
@@ -225,6 +234,15 @@ fn resize(call: &Call<'_>) -> Option<ResponsePlan> {
     };
     capacity.resize(size);
     Some(FullResponse::new(200, format!("from now on {size} at once\n")).into())
+}
+
+fn token(worker: &ServerWorker) -> FullResponse {
+    let api = worker.rules().and_then(|rules| rules.api.as_ref());
+    let Some(token) = api.and_then(|api| api.issue_bearer(Instant::now())) else {
+        return FullResponse::new(404, "the server was started without bearer tokens\n");
+    };
+    worker.counters().limited(Limited::BearerIssued);
+    FullResponse::new(200, format!("{token}\n"))
 }
 
 fn index() -> String {

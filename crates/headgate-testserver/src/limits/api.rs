@@ -1,5 +1,5 @@
 //! The limits of a commercial API: requests a second, concurrent requests and tokens, for all hosts or for each. A request beyond
-//! a limit gets status 429 and a `Retry-After` header.
+//! a limit gets status 429 and a `Retry-After` header, one without a valid bearer token 401.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::bearer::Bearers;
 use super::bucket::Bucket;
 use super::keys::{KeyAttempt, Keys};
 use crate::config::ApiConfig;
@@ -21,10 +22,12 @@ use crate::statistics::Limited;
 const MAX_HOSTS: usize = 1 << 16;
 /// The `Retry-After` beyond the concurrency limit, since the end of a request is unknown.
 const RETRY_AFTER_BUSY_S: u64 = 1;
+const ERROR_PAGE: &str = "<!doctype html>\n<title>Error</title>\n<p>Something went wrong.\n";
 
 #[derive(Debug)]
 pub(crate) struct ApiLimits {
     config: ApiConfig,
+    bearers: Option<Bearers>,
     accounts: Mutex<HashMap<Box<str>, Arc<Account>>>,
     keys: Mutex<Keys>,
 }
@@ -61,8 +64,13 @@ pub(crate) struct Slot {
 
 impl ApiLimits {
     pub(crate) fn new(config: ApiConfig) -> Self {
-        let keys = Mutex::new(Keys::new(config.fail_first));
-        Self { config, accounts: Mutex::default(), keys }
+        let shares = [
+            (config.fail_first, Limited::FailedFirst),
+            (config.html_first, Limited::HtmlFirst),
+            (config.cut_first, Limited::CutFirst),
+        ];
+        let bearers = config.bearer_ttl.map(|ttl| Bearers::new(ttl, Instant::now()));
+        Self { config, bearers, accounts: Mutex::default(), keys: Mutex::new(Keys::new(shares)) }
     }
 
     /// Returns whether the API limits tokens.
@@ -70,15 +78,25 @@ impl ApiLimits {
         self.config.tokens_per_s.is_some()
     }
 
+    /// Returns a new bearer token, or `None` if the API needs none.
+    pub(crate) fn issue_bearer(&self, now: Instant) -> Option<String> {
+        Some(self.bearers.as_ref()?.issue(now))
+    }
+
     /// Admits or refuses a request. A refused request uses nothing, except for one whose first attempt fails.
     pub(crate) fn admit(self: &Arc<Self>, received: &Received, tokens: f64, now: Instant) -> Result<Slot, ApiRefusal> {
+        if let Some(bearers) = &self.bearers
+            && !bearers.accept(received.field("authorization").as_deref(), now)
+        {
+            return Err(ApiRefusal { cause: Limited::Bearer, retry_after_s: None });
+        }
         let host = if self.config.per_host { received.host() } else { "".into() };
         let account = self.account(&host, now);
         account.enter(self.config.concurrency, tokens, now)?;
         let key = key(received);
         let mut slot = Slot { api: self.clone(), account, key, is_repeated: false };
         match lock(&self.keys).record_attempt(key) {
-            KeyAttempt::FirstFails => return Err(ApiRefusal { cause: Limited::FailedFirst, retry_after_s: None }),
+            KeyAttempt::FirstFails(cause) => return Err(ApiRefusal { cause, retry_after_s: None }),
             KeyAttempt::Usual => {}
             KeyAttempt::AfterResponse => slot.is_repeated = true,
         }
@@ -131,9 +149,15 @@ impl Account {
 impl ApiRefusal {
     pub(crate) fn response(&self) -> FullResponse {
         let body = json!({ "error": { "type": self.cause.name(), "retry_after_s": self.retry_after_s } });
-        match self.retry_after_s {
-            None => FullResponse::json(&body).with_status(500),
-            Some(seconds) => FullResponse::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string()),
+        match (self.cause, self.retry_after_s) {
+            (Limited::HtmlFirst, _) => FullResponse::html(ERROR_PAGE),
+            (Limited::Bearer, _) => FullResponse::json(&body)
+                .with_status(401)
+                .with_field("WWW-Authenticate", r#"Bearer error="invalid_token""#),
+            (_, None) => FullResponse::json(&body).with_status(500),
+            (_, Some(seconds)) => {
+                FullResponse::json(&body).with_status(429).with_field("Retry-After", &seconds.to_string())
+            }
         }
     }
 }
@@ -151,12 +175,15 @@ impl Drop for Slot {
     }
 }
 
-/// Returns the key of a request, which is the same in every run.
+/// Returns the key of a request, which is the same in every run: the port of the server doesn't matter.
 fn key(received: &Received) -> u64 {
     let mut hasher = DefaultHasher::new();
     match received.field("idempotency-key") {
         Some(key) => key.hash(&mut hasher),
-        None => (received.host(), &received.target).hash(&mut hasher),
+        None => {
+            let host = received.host();
+            (host.rsplit_once(':').map_or(&*host, |(name, _)| name), &received.target).hash(&mut hasher);
+        }
     }
     hasher.finish()
 }

@@ -6,6 +6,8 @@
 
 use std::collections::HashMap;
 
+use crate::statistics::Limited;
+
 const GENERATION_KEYS: usize = 1 << 19;
 /// The precision of the share of failures.
 const PARTS: u64 = 1_000_000;
@@ -13,7 +15,8 @@ const PARTS: u64 = 1_000_000;
 /// An attempt for a key, by what is known of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyAttempt {
-    FirstFails,
+    /// The first attempt fails in this way.
+    FirstFails(Limited),
     Usual,
     /// The key has already got its response: the request is unnecessary, or the client has lost the response.
     AfterResponse,
@@ -21,7 +24,8 @@ pub(crate) enum KeyAttempt {
 
 #[derive(Debug)]
 pub(crate) struct Keys {
-    fails_below: u64,
+    /// Ways to fail; the parts of a key are below the number of the first one that it fails in.
+    fails_below: [(u64, Limited); 3],
     max_young: usize,
     /// Maps keys to whether they got a response.
     young: HashMap<u64, bool>,
@@ -29,9 +33,13 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Creates the state for a share of keys, from 0 to 1, whose first attempt fails.
-    pub(super) fn new(fail_first: f64) -> Self {
-        let fails_below = (fail_first * PARTS as f64).round() as u64;
+    /// Creates the state for shares of keys, from 0 to 1, whose first attempt fails.
+    pub(super) fn new(shares: [(f64, Limited); 3]) -> Self {
+        let mut sum = 0.0;
+        let fails_below = shares.map(|(share, way)| {
+            sum += share;
+            ((sum * PARTS as f64).round() as u64, way)
+        });
         Self { fails_below, max_young: GENERATION_KEYS, young: HashMap::new(), old: HashMap::new() }
     }
 
@@ -42,7 +50,8 @@ impl Keys {
             Some(false) => KeyAttempt::Usual,
             None => {
                 self.remember(key, false);
-                if key % PARTS < self.fails_below { KeyAttempt::FirstFails } else { KeyAttempt::Usual }
+                let way = self.fails_below.iter().find(|(below, _)| key % PARTS < *below);
+                way.map_or(KeyAttempt::Usual, |(_, way)| KeyAttempt::FirstFails(*way))
             }
         }
     }
@@ -63,21 +72,28 @@ impl Keys {
 mod tests {
     use super::*;
 
+    fn keys(fail_first: f64, html_first: f64) -> Keys {
+        Keys::new([(fail_first, Limited::FailedFirst), (html_first, Limited::HtmlFirst), (0.0, Limited::CutFirst)])
+    }
+
     #[test]
-    fn only_the_first_attempts_of_the_share_fail() {
-        let mut keys = Keys::new(0.05);
+    fn only_the_first_attempts_of_the_shares_fail() {
+        let mut keys = keys(0.05, 0.02);
         let stride = u64::MAX / 100_000;
-        let of = |keys: &mut Keys| {
-            (0..100_000).filter(|at| keys.record_attempt(at * stride) == KeyAttempt::FirstFails).count()
-        };
-        let failed = of(&mut keys);
-        assert!((4_800..=5_200).contains(&failed), "{failed}");
-        assert_eq!(0, of(&mut keys));
+        for expected in [[4_800..=5_200, 1_900..=2_100, 0..=0], [0..=0, 0..=0, 0..=0]] {
+            let attempts: Vec<_> = (0..100_000).map(|at| keys.record_attempt(at * stride)).collect();
+            for (way, expected) in
+                [Limited::FailedFirst, Limited::HtmlFirst, Limited::CutFirst].into_iter().zip(expected)
+            {
+                let failed = attempts.iter().filter(|attempt| **attempt == KeyAttempt::FirstFails(way)).count();
+                assert!(expected.contains(&failed), "{way:?}: {failed}");
+            }
+        }
     }
 
     #[test]
     fn an_attempt_after_the_response_differs_from_one_before() {
-        let mut keys = Keys::new(0.0);
+        let mut keys = keys(0.0, 0.0);
         assert_eq!([KeyAttempt::Usual; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
         keys.record_response(7);
         assert_eq!([KeyAttempt::AfterResponse; 2], [keys.record_attempt(7), keys.record_attempt(7)]);
@@ -85,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_number_of_keys_is_bounded_and_the_latest_are_known() {
-        let mut keys = Keys { max_young: 100, ..Keys::new(0.0) };
+        let mut keys = Keys { max_young: 100, ..keys(0.0, 0.0) };
         for key in 0..10_000 {
             keys.record_attempt(key);
             keys.record_response(key);

@@ -4,6 +4,7 @@
 //! response, as in [`crate::statistics`]. So a client that keeps a limit is never refused for it.
 
 pub(crate) mod api;
+mod bearer;
 mod bucket;
 pub(crate) mod capacity;
 mod keys;

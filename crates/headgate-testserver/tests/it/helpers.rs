@@ -286,3 +286,36 @@ fn the_delay_of_the_path_is_applied() {
     assert_eq!("Hello, World!", client.get("/delay/0.05").text());
     assert!(started.elapsed() >= Duration::from_millis(50));
 }
+
+#[test]
+fn a_price_depends_only_on_the_id_and_can_be_revalidated() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let first = client.get("/price/17");
+    let price: Value = serde_json::from_str(first.text()).expect("JSON");
+    assert_eq!(json!({ "id": "17", "price": "123.28", "currency": "EUR" }), price);
+    let tag = first.field("ETag").expect("a tag").to_owned();
+    client.send(format!("GET /price/17 HTTP/1.1\r\nIf-None-Match: {tag}\r\n\r\n"));
+    assert!(client.response().head.starts_with("HTTP/1.1 304 "));
+    for path in ["/price/", "/price/null"] {
+        assert!(client.get(path).head.starts_with("HTTP/1.1 400 "), "{path}");
+    }
+}
+
+#[test]
+fn the_pages_of_a_name_lead_to_its_last_page() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    let (mut next, mut ids) = ("/pages/chairs".to_owned(), Vec::new());
+    let mut seen = 0;
+    loop {
+        let page: Value = serde_json::from_str(client.get(&next).text()).expect("JSON");
+        seen += 1;
+        assert_eq!(seen, page["page"]);
+        ids.extend(page["items"].as_array().expect("a list").iter().map(|item| item["id"].clone()));
+        let Some(path) = page["next"].as_str() else { break };
+        next = path.to_owned();
+    }
+    assert_eq!((1..=2 * seen).map(|item| json!(format!("chairs-{item}"))).collect::<Vec<_>>(), ids);
+    assert!(client.get(&format!("/pages/chairs?page={}", seen + 1)).head.starts_with("HTTP/1.1 400 "));
+}

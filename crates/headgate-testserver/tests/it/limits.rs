@@ -183,3 +183,45 @@ fn a_log_that_cannot_be_written_is_an_error_with_its_path() {
     let error = Server::start(Config { log, ..Config::default() }).expect_err("no such directory");
     assert!(error.to_string().starts_with("can't write the log /nowhere/log: "), "{error}");
 }
+
+#[test]
+fn an_api_responds_to_first_attempts_with_html_or_half_a_body() {
+    let server = with_api(ApiConfig { html_first: 1.0, ..ApiConfig::default() });
+    let mut client = Client::connect(&server);
+    let page = client.get("/price/7");
+    assert_eq!((Some("text/html"), true), (page.field("Content-Type"), page.head.starts_with("HTTP/1.1 200 ")));
+    assert_eq!(Some("application/json"), client.get("/price/7").field("Content-Type"));
+    assert_eq!(BTreeMap::from([("api_html_first", 1)]), server.statistics().limits);
+
+    let server = with_api(ApiConfig { cut_first: 1.0, ..ApiConfig::default() });
+    let mut client = Client::connect(&server);
+    client.send("GET /price/7 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(client.until_end().ends_with(b"\r\nContent-Length: 100\r\n\r\nHello, World!"));
+    assert_eq!("200", status(&mut Client::connect(&server), "/price/7"));
+    assert_eq!(BTreeMap::from([("api_cut_first", 1)]), server.statistics().limits);
+}
+
+#[test]
+fn an_api_accepts_the_bearer_tokens_that_it_issued_until_they_expire() {
+    let ttl = Duration::from_millis(200);
+    let server = with_api(ApiConfig { bearer_ttl: Some(ttl), ..ApiConfig::default() });
+    let mut client = Client::connect(&server);
+    let token = client.get("/token").text().trim().to_owned();
+    let mut request = |token: &str| {
+        client.send(format!("GET /1 HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n"));
+        client.response()
+    };
+    assert!(request(&token).head.starts_with("HTTP/1.1 200 "));
+    let refused = request("secret");
+    assert!(refused.head.starts_with("HTTP/1.1 401 "));
+    assert_eq!(Some(r#"Bearer error="invalid_token""#), refused.field("WWW-Authenticate"));
+    wait_until("it has expired", || request(&token).head.starts_with("HTTP/1.1 401 "));
+    let limits = server.statistics().limits;
+    assert_eq!(Some(&1), limits.get("api_bearer_issued"));
+    assert_eq!(server.statistics().responses.get(&401), limits.get("api_bearer"));
+}
+
+#[test]
+fn a_server_without_bearer_tokens_issues_none() {
+    assert_eq!("404", status(&mut Client::connect(&start(Config::default())), "/token"));
+}
