@@ -264,6 +264,8 @@ class SettableStopOptions(TypedDict, total=False):
 
     network_down_after: float | timedelta | None
     max_failures: str | int | None
+    max_requests: int | None
+    max_cost: int | None
 
 
 class RetryableOptions(TypedDict, total=False):
