@@ -76,7 +76,8 @@ pub struct SourceOptions {
     /// have their own columns. `None`: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_columns: Option<Vec<String>>,
-    /// The maximum number of rows to read.
+    /// The number of rows to read, from the first. A later run may read more.
+    #[serde(skip)]
     pub max_rows: Option<u64>,
     /// The salt of the boundaries of its multipart forms.
     #[serde(skip)]

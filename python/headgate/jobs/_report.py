@@ -38,6 +38,7 @@ _THROTTLED_BY: Final = {
 
 _NO_REQUEST: Final = "invalid_request"
 
+_MAX_ROWS: Final = Mention("max_rows")
 _UNFINISHED: Final = "the job itself is not finished: run its `headgate fetch` again to resume it"
 _MAX_CAUSES: Final = 3
 """The bound of causes in the line about failed rows."""
@@ -151,8 +152,15 @@ def _notes(summary: Summary) -> Iterator[str]:
     return (f"note: {note}" for note in summary.notes)
 
 
+def _trial(rows: int, spell: Spell) -> str:
+    of = f"this was a trial of {_format.plural(rows, 'row')}"
+    return f"{of}: to continue it, run the same command with a larger {spell(_MAX_ROWS)}, or without"
+
+
 def _finished(job: JobFigures, spell: Spell, retry: str) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
+    if job.max_rows is not None:
+        over = f"continue with a larger {spell(_MAX_ROWS)}, or without, or {over}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
     if not _can_retry(job):
@@ -205,6 +213,8 @@ def _next_step(summary: Summary, spell: Spell, retry: str, *, of_a_retry: bool) 
     """Yields advice on how to finish the job."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
+        if job is not None and job.max_rows is not None and not of_a_retry:
+            yield _trial(job.max_rows, spell)
         if of_a_retry and job is not None and not job.finished:
             yield _UNFINISHED
         elif not of_a_retry and job is not None and _can_retry(job) and job.resumable:

@@ -82,6 +82,6 @@ pub(crate) fn inspect(
     let is_compared_later = newest.input.is_some();
     check_resume(path, &manifest, options, &InputNow { fingerprint, is_compared_later })?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
-    let is_over = newest.finished && !is_touched;
+    let is_over = newest.is_over(options.source.max_rows) && !is_touched;
     Ok(FoundJob::Resumed { done: done_rows_of(&newest)?, key_salt: manifest.key_salt, is_over, is_touched })
 }

@@ -86,7 +86,7 @@ impl RetrySink {
     fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
         let last = self.writer.last_commit();
         let (input_rows, is_finished) = (last.range.end, last.finished);
-        let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
+        let waits_to_finish = !is_finished && last.end() == Some(self.done_rows.watermark());
         if self.writer.run_rows() == 0 && !waits_to_finish {
             // No row was retried, so there is nothing to commit.
             return Ok(());
