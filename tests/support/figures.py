@@ -86,6 +86,7 @@ SUMMARY: dict[str, Any] = {
 
 RESUMED: dict[str, Any] = {
     "rows": 200_000,
+    "max_rows": None,
     "done": 160_000,
     "rows_before": 60_000,
     "succeeded": 159_940,
@@ -101,6 +102,7 @@ STATUS: dict[str, Any] = {
     "input": "urls.txt",
     "format": "parquet",
     "rows": 200_000,
+    "max_rows": None,
     "done": 160_000,
     "watermark": 159_000,
     "succeeded": 159_940,

@@ -10,6 +10,7 @@ use headgate_table::source::compared::InputThen;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
+use super::tried_rows::TriedRows;
 
 /// The number of runs that a commit lists. Older runs are only counted.
 const MAX_RUNS: usize = 32;
@@ -94,6 +95,9 @@ pub struct Commit {
     pub watermark: u64,
     /// The done rows above the watermark: a Roaring bitmap (64-bit, portable format) as base64.
     pub above: String,
+    /// Rows that were left undone, with their attempts, which count in their outcomes.
+    #[serde(default, skip_serializing_if = "TriedRows::is_empty")]
+    pub(super) tried: TriedRows,
     pub adds: Vec<PartRecord>,
     #[serde(deserialize_with = "part_names")]
     pub removes: Vec<String>,

@@ -340,7 +340,7 @@ impl Source for RetrySource {
                 Stage::RoundIsRead | Stage::BetweenRounds => {}
             }
             let Some(round) = self.next_round()? else { return Ok(None) };
-            let rows = round.rows();
+            let rows = round.tried.rows();
             // A part without rows to retry: the run may have been stopped meanwhile.
             let Some(first) = rows.min() else { return Ok(Some(RowBatch::new())) };
             if first < self.input.position() {
@@ -410,7 +410,7 @@ impl RetrySource {
             let tried = attempts_of(&batch)?.values();
             for ((row, tried), outcome) in rows(&batch)?.into_iter().zip(tried).zip(outcomes(&batch)) {
                 if Only::any(&self.only, &outcome) {
-                    round.add(row as u64, *tried);
+                    round.tried.add(row as u64, u16::try_from(*tried).unwrap_or_default());
                     has_rows = true;
                 }
             }

@@ -26,10 +26,11 @@ use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
-use super::records::{outcomes, select};
+use super::records::{outcomes, select, with_attempts};
 use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
+use super::tried_rows::TriedRows;
 use super::watched::JobProgress;
 use crate::queue::responders::Responders;
 
@@ -61,6 +62,8 @@ pub(super) struct JobWriter {
     uncommitted_since: Option<Instant>,
     /// The totals of the written rows; those of `last` are the totals of the committed rows.
     totals: Totals,
+    /// Rows with attempts that are in no written outcome.
+    tried: TriedRows,
     /// The number of rows that this run has written.
     run_rows: u64,
     last: Commit,
@@ -159,6 +162,7 @@ impl JobWriter {
             finished: Vec::new(),
             uncommitted_since: None,
             totals: last.totals.clone(),
+            tried: last.tried.clone(),
             run_rows: 0,
             progress: Arc::new(JobProgress::new(last.clone())),
             responders: Arc::new(Responders::new(last.responders())),
@@ -181,6 +185,22 @@ impl JobWriter {
     /// Makes later commits describe what was read of this input.
     pub(super) fn track(&mut self, input: TrackedInput) {
         self.input = Some(input);
+    }
+
+    /// Returns the records with the attempts that earlier runs have made at their rows.
+    pub(super) fn with_earlier_attempts(&mut self, records: &RecordBatch, rows: &[i64]) -> Result<RecordBatch, JobError> {
+        if self.tried.is_empty() {
+            return Ok(records.clone());
+        }
+        let tried: Vec<_> = rows.iter().map(|row| self.tried.remove(*row as u64).unwrap_or_default()).collect();
+        with_attempts(records, &tried)
+    }
+
+    /// Remembers attempts at rows that are left undone.
+    pub(super) fn leave_undone(&mut self, undone: &[(u64, u16)]) {
+        for (row, attempts) in undone {
+            self.tried.add(*row, *attempts);
+        }
     }
 
     pub(super) fn last_commit(&self) -> &Commit {
@@ -294,6 +314,7 @@ impl JobWriter {
         next.parts_sum = self.parts.sum();
         (self.totals.parts, self.totals.bytes) = (self.parts.len(), self.parts.bytes());
         next.totals = self.totals.clone();
+        next.tried = self.tried.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
         next.responders = self.responders.recent().iter().map(Origin::url).collect();

@@ -138,7 +138,8 @@ impl SinkThread {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
-        let finished = self.sink.finish(&Ending { input_rows: self.input_rows.get().copied(), stopped: &stopped });
+        let (input_rows, undone) = (self.input_rows.get().copied(), self.scheduler.drain_undone());
+        let finished = self.sink.finish(&Ending { input_rows, undone: &undone, stopped: &stopped });
         written.and_then(|flow| finished.map(|()| flow))
     }
 

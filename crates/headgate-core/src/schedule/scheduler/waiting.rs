@@ -16,6 +16,7 @@ impl Scheduler {
     /// `name`: its host; `None`: it can't be sent to any.
     pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
         if self.is_stopped() {
+            self.leave_row_undone(&row);
             return;
         }
         let is_redirected = row.chain().is_some();
@@ -173,12 +174,13 @@ impl Scheduler {
         due: Instant,
         now: Instant,
     ) {
-        if self.is_stopped() {
-            return;
-        }
         let before = row.before();
         let first = before.map_or(first, |before| before.first);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first });
+        if self.is_stopped() {
+            self.leave_row_undone(&row);
+            return;
+        }
         let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
             self.hostless.push_back(row);
             return;
@@ -217,7 +219,9 @@ impl Scheduler {
         let (row, is_stopped) = (take_row(), self.is_stopped());
         let host = self.hosts.at(index);
         host.in_flight -= u32::from(started_for.is_some()).min(host.in_flight);
-        if !is_stopped {
+        if is_stopped {
+            self.leave_row_undone(&row);
+        } else {
             let last = self.next_turn;
             self.next_turn += 1;
             self.look_ahead.enters(&row);
