@@ -16,6 +16,7 @@ use crate::defaults::{
 };
 pub use crate::engine_options::{Dns, EngineOptions};
 use crate::limits::{Limits, MaxFailures, Retrying};
+use crate::live::Settings;
 use crate::message::OptionName;
 use crate::mock_transport::MockTransport;
 use crate::network_options::NetworkOptions;
@@ -419,6 +420,8 @@ pub struct RunOptions {
     pub max_failures: MaxFailures,
     /// The options that were named for this run: they replace what was set of an earlier run meanwhile.
     pub named_options: Vec<OptionName>,
+    /// The values of those that a retry of the job inherits.
+    pub given: Settings,
 }
 
 impl RunOptions {
@@ -441,6 +444,7 @@ impl Default for RunOptions {
             retrying: Retrying::default(),
             max_failures: MaxFailures::default(),
             named_options: Vec::new(),
+            given: Settings::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use headgate_core::live::Settings;
 use headgate_core::origin::Origin;
 use headgate_core::target;
 use headgate_table::parts::name::{PartKind, PartName};
@@ -124,6 +125,9 @@ pub struct Commit {
     /// find out whether the network works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub responders: Vec<String>,
+    /// The options that were set during the last run that was no retry. A retry inherits them.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub set: Settings,
     /// Describes what was read of the input, up to the last done row and a few more. `None`: the input is a pattern or can't
     /// be read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,7 @@ use headgate_core::defaults::DEFAULT_USER_AGENT;
 use headgate_core::error::{ErrorKind, JobError};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
+use headgate_core::inherited::inherit;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::option_rules::Mistake;
@@ -39,6 +40,7 @@ use super::commit::PartRecord;
 use super::credential_scope;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
+use super::log::CommitLog;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::part_format::PartFormat;
@@ -110,8 +112,14 @@ impl OpenRetry {
         storage: &dyn OpenStorage,
     ) -> Result<Retry, JobError> {
         let RetryOptions { output, only, job } = options;
-        let manifest = status::manifest(&status::open(&output)?)?;
-        let job = with_manifest(job, &manifest, &output)?;
+        let opened = status::open(&output)?;
+        let manifest = status::manifest(&opened)?;
+        let mut job = with_manifest(job, &manifest, &output)?;
+        // What was set last is inherited instead of what was given.
+        let mut stored = manifest.inherited.clone();
+        // A log that can't be read is an error once the job is locked.
+        stored.extend(CommitLog::new(opened).read().ok().flatten().map(|log| log.newest.set).unwrap_or_default());
+        let inherited = inherit(&mut job, &stored)?;
         check(&job)?;
         let directory = JobDirectory::open_locked(&output, false, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
@@ -132,7 +140,8 @@ impl OpenRetry {
             return Err(JobError::usage(message!(OptionName::Only, why)));
         }
         // Without rows to retry, the options do not matter.
-        if includes_succeeded || count_matching(&results.newest.totals.errors, &only) > 0 {
+        let has_rows = includes_succeeded || count_matching(&results.newest.totals.errors, &only) > 0;
+        if has_rows {
             manifest.check_retry(&job, &now, &output)?;
         }
         let done_rows = done_rows_of(&results.newest)?;
@@ -175,7 +184,8 @@ impl OpenRetry {
             rounds: rounds.clone(),
         };
         let key_salt = manifest.key_salt;
-        let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
+        let inherited = note_on_inherited(inherited).filter(|_| has_rows);
+        let notes = results.note().map(Message::from).into_iter().chain(left_out).chain(inherited).collect();
         let open = Self {
             directory,
             part_format,
@@ -293,6 +303,12 @@ fn note_on_invalid_rows(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option
     let plural = "rows were left out, because their requests are";
     let (rows, what) = (grouped(rows), if rows == 1 { singular } else { plural });
     Some(message!("{rows} failed {what} invalid; to retry anyway, use ", OptionName::Only.set(kind)))
+}
+
+/// Returns a note on the options that the retry has from its job, if there are any.
+fn note_on_inherited(inherited: Vec<(OptionName, String)>) -> Option<Message> {
+    let options: Vec<Message> = inherited.into_iter().map(|(option, text)| option.set(&*text).into()).collect();
+    (!options.is_empty()).then(|| message!("as the job was run: ", Message::joined(options, ", ")))
 }
 
 /// The progress of a retry's source.

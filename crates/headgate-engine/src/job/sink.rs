@@ -85,6 +85,7 @@ impl Sink for DurableSink {
             return Ok(());
         }
         self.writer.leave_undone(ending.undone);
+        self.writer.keep_settings();
         self.writer.finish(&self.done_rows, ending.input_rows, ending.stopped)
     }
 }

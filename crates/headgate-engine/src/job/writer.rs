@@ -21,6 +21,7 @@ use headgate_table::source::fingerprint::Fingerprint;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::commit_schedule;
+use super::control::ControlFiles;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::log::CHECKPOINT_EVERY;
@@ -201,6 +202,12 @@ impl JobWriter {
         for (row, attempts) in undone {
             self.tried.add(*row, *attempts);
         }
+    }
+
+    /// Makes later commits have the options that were set meanwhile, which a retry inherits.
+    pub(super) fn keep_settings(&mut self) {
+        let control = ControlFiles::new(self.directory.storage().clone()).read();
+        self.last.set = control.unwrap_or_default().set;
     }
 
     pub(super) fn last_commit(&self) -> &Commit {
