@@ -210,3 +210,33 @@ def test_a_retry_has_the_limits_of_the_last_run_and_those_that_were_set_meanwhil
         notes = headgate("retry", out, "--timeout", "30", check=3).stderr.splitlines()
         note = f"--rate-per-host {origin.url}=800/s, --host-by origin, --retries 0, --retry-delay 0.25"
         assert f"note: as the job was run: {note}" in notes
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_a_row_that_fails_for_another_reason_keeps_its_first_error(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def details() -> dict[int, str]:
+        lines = [json.loads(line) for part in out.glob("failed-*.ndjson") for line in part.read_text().splitlines()]
+        failed = lines if form == "ndjson" else [row for row in rows(out) if row["failed"]]
+        return {row["row"] + 1: row["error_detail"] for row in failed}
+
+    with changing(b"no JSON") as origin:
+        failing(origin, out, "--format", form, "--extract", "a=$.a", "--require", "a", "--fail-on", "401,429,5xx")
+        unexpected = {row: detail for row, detail in details().items() if row not in {2, 4, 6}}
+        retry = ("retry", out, "--retries", "0")
+        origin.statuses |= {f"/{row}": 401 for row in (1, 2, 3)} | {"/4": 429}
+        for _ in range(2):
+            headgate(*retry, check=3)
+            assert details()[1].startswith("before: unexpected_response: ")
+            assert len(details()[1]) < 600
+            assert ("before: status:503", None, None) == tuple(details()[row] for row in (2, 4, 6))
+            assert unexpected[5] == details()[5], "the same error once more"
+        origin.statuses = {"/2": 500, "/3": 200}
+        headgate(*retry, check=3)
+        assert "before: status:503" == details()[2], "the first error and the last one"
+        assert unexpected[3] == details()[3], "the first error once more"
+        origin.body = b'{"a": 1}'
+        origin.statuses = {"/2": 503}
+        headgate(*retry, check=3)
+        assert {2: None} == details()

@@ -10,8 +10,8 @@ use arrow_select::filter::filter_record_batch;
 use headgate_core::error::JobError;
 use headgate_core::failed_by::status_key;
 
-/// The columns that the functions of this module read.
-pub(super) const OUTCOME_COLUMNS: [&str; 4] = ["row", "status", "error", "attempts"];
+/// The columns of an outcome that a retry reads.
+pub(super) const OUTCOME_COLUMNS: [&str; 6] = ["row", "status", "error", "attempts", "error_message", "error_detail"];
 
 pub(super) fn rows(records: &RecordBatch) -> Result<Vec<i64>, JobError> {
     let rows = records.column_by_name("row").and_then(|column| column.as_primitive_opt::<Int64Type>());
@@ -32,7 +32,7 @@ pub(super) fn with_attempts(records: &RecordBatch, earlier: &[u16]) -> Result<Re
 }
 
 /// Returns the records with another column in place of the one of this name.
-fn with_column(records: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, JobError> {
+pub(super) fn with_column(records: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, JobError> {
     let schema = records.schema();
     let columns = schema.fields().iter().zip(records.columns());
     let columns = columns.map(|(field, before)| if field.name() == name { &column } else { before }.clone());

@@ -5,6 +5,7 @@
 //! when the sink has replaced these. Of a round's rows, compressed sets of their numbers are kept in memory. A round may take long. So that a
 //! crash loses no more of it than of any run, its parts are also replaced at intervals, with the outcomes so far.
 
+mod earlier_errors;
 mod only;
 mod rounds;
 mod sink;
@@ -420,7 +421,7 @@ impl RetrySource {
     /// Adds the rows of a part that are to be retried. Returns whether there are any.
     fn add_rows(&self, part: &PartRecord, round: &mut RetryRound) -> Result<bool, JobError> {
         let path = self.storage.path().join(&part.name);
-        let mut has_rows = false;
+        let (mut has_rows, is_failed) = (false, part.kind() == PartKind::Failed);
         for batch in read_columns(self.storage.as_ref(), &path, part.crc32, &self.schema, &OUTCOME_COLUMNS)? {
             let batch = batch?;
             let tried = attempts_of(&batch)?.values();
@@ -429,6 +430,10 @@ impl RetrySource {
                     round.tried.add(row as u64, u16::try_from(*tried).unwrap_or_default());
                     has_rows = true;
                 }
+            }
+            if is_failed {
+                let RetryRound { errors, tried, .. } = round;
+                errors.add(&batch, |row| tried.of(row).is_some())?;
             }
         }
         Ok(has_rows)

@@ -2,9 +2,11 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use arrow_array::{BooleanArray, RecordBatch};
 use headgate_core::error::JobError;
 use roaring::RoaringTreemap;
 
+use super::earlier_errors::EarlierErrors;
 use crate::job::commit::PartRecord;
 use crate::job::tried_rows::TriedRows;
 
@@ -14,6 +16,8 @@ pub(super) struct RetryRound {
     pub(super) parts: Vec<PartRecord>,
     /// The rows to retry, with the attempts in their earlier outcomes.
     pub(super) tried: TriedRows,
+    /// The errors in these outcomes.
+    pub(super) errors: EarlierErrors,
     done: RoaringTreemap,
     /// The done rows whose outcomes are not committed.
     uncommitted: RoaringTreemap,
@@ -71,6 +75,16 @@ impl Rounds {
             round.uncommitted.insert(row);
         }
         Ok(tried)
+    }
+
+    /// Returns the outcomes of rows of the round with the errors of earlier ones.
+    pub(super) fn with_earlier_errors(
+        &self,
+        records: &RecordBatch,
+        failed: Option<&BooleanArray>,
+    ) -> Result<RecordBatch, JobError> {
+        let state = self.state();
+        state.round.as_ref().map_or_else(|| Ok(records.clone()), |round| round.errors.add_to(records, failed))
     }
 
     /// Returns whether all rows of the round have an outcome.

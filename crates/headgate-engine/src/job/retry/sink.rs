@@ -49,6 +49,7 @@ impl RetrySink {
         let rows = rows(&batch.records)?;
         let tried = self.rounds.record(&rows)?;
         let records = self.writer.with_earlier_attempts(&with_attempts(&batch.records, &tried)?, &rows)?;
+        let records = self.rounds.with_earlier_errors(&records, batch.failed.as_ref())?;
         self.writer.write(&records, batch.failed.as_ref())?;
         self.replace_if_due()
     }
