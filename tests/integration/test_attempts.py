@@ -15,7 +15,16 @@ from support.run import LONGEST_S, headgate, started, wait_for
 ROWS: Final = 30
 FAILING: Final = ("/2", "/11", "/29")
 HELD: Final = ("/5", "/17")
-RETRYING: Final = ("--retries", "60000", "--retry-delay", "0.01", "--retry-max-delay", "0.02", "--shutdown-timeout", "0")
+RETRYING: Final = (
+    "--retries",
+    "60000",
+    "--retry-delay",
+    "0.01",
+    "--retry-max-delay",
+    "0.02",
+    "--shutdown-timeout",
+    "0",
+)
 
 
 def sent(origin: Origin) -> Counter[str]:

@@ -3,6 +3,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -187,7 +188,9 @@ def test_a_retry_has_the_limits_of_its_job_unless_it_is_told_otherwise(tmp_path:
     port = server.rpartition(":")[2]
     with serving("--port", port, "--delay", "0.05", "--status", "503") as server:
         done = headgate("retry", out, "--summary", summary, check=3)
-        assert "note: as the job was run: --concurrency-per-host 2, --rate 40/s, --retries 0" in done.stderr.splitlines()
+        assert (
+            "note: as the job was run: --concurrency-per-host 2, --rate 40/s, --retries 0" in done.stderr.splitlines()
+        )
         assert (41, 2) == tuple(stats(server)[key] for key in ("requests", "max_requests_in_progress"))
         assert json.loads(summary.read_text())["elapsed_s"] >= 40 / 40 * 0.9
     with serving("--port", port, "--delay", "0.05") as server:
@@ -202,7 +205,9 @@ def test_a_retry_has_the_limits_of_the_last_run_and_those_that_were_set_meanwhil
         failing(origin, out, "--rate", "500/s", "--max-rows", "5", "--host-by", "origin")
         fetch = ("fetch", f"{origin.url}/[1-10]", "-o", out, "--retries", "0")
         origin.held = {"/9"}
-        with started(*fetch, "--timeout", "45", "--rate-per-host", f"{origin.url}=900/s", "--host-by", "origin") as process:
+        with started(
+            *fetch, "--timeout", "45", "--rate-per-host", f"{origin.url}=900/s", "--host-by", "origin"
+        ) as process:
             wait_for(lambda: "/9" in paths(origin))
             headgate("set", out, "--retry-delay", "0.25", "--rate-per-host", f"{origin.url}=800/s", check=0)
             origin.released.set()
@@ -216,7 +221,7 @@ def test_a_retry_has_the_limits_of_the_last_run_and_those_that_were_set_meanwhil
 def test_a_row_that_fails_for_another_reason_keeps_its_first_error(form: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def details() -> dict[int, str]:
+    def details() -> dict[int, Any]:
         lines = [json.loads(line) for part in out.glob("failed-*.ndjson") for line in part.read_text().splitlines()]
         failed = lines if form == "ndjson" else [row for row in rows(out) if row["failed"]]
         return {row["row"] + 1: row["error_detail"] for row in failed}

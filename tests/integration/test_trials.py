@@ -1,4 +1,4 @@
-"""`--max-rows` tries a job with its first rows, and the same job continues with more of them: nothing is requested twice."""
+"""`--max-rows` tries a job with its first rows. The same job continues with more rows, and requests nothing twice."""
 
 import gzip
 import json
@@ -179,7 +179,7 @@ def test_a_job_that_is_ahead_of_a_trial_sends_nothing_for_it(tmp_path: Path) -> 
     out = tmp_path / "out"
     with changing() as origin:
         origin.held = {"/3"}
-        fetch = ["fetch", f"{origin.url}/[1-2000]", "-o", out, "-c", "5", "--shutdown-timeout", "0"]
+        fetch: list[str | Path] = ["fetch", f"{origin.url}/[1-2000]", "-o", out, "-c", "5", "--shutdown-timeout", "0"]
         with started(*fetch) as process:
             while len(origin.requests) < 100:
                 assert process.poll() is None

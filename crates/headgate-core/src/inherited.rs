@@ -140,6 +140,9 @@ mod tests {
     fn a_retry_that_names_a_cost_has_none_from_its_job() {
         let mut job = JobOptions::default();
         job.run.named_options = vec![OptionName::CostRate];
-        assert_eq!(Ok(Vec::new()), inherit(&mut job, &settings(&[("cost_rate", "9/s"), ("cost_estimate", "body-bytes")])));
+        assert_eq!(
+            Ok(Vec::new()),
+            inherit(&mut job, &settings(&[("cost_rate", "9/s"), ("cost_estimate", "body-bytes")]))
+        );
     }
 }

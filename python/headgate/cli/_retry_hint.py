@@ -1,6 +1,7 @@
 """The flags of a job that its retry needs again, for the command that a report recommends.
 
-A job stores how its requests are made and limited, but no values of headers, bodies and credentials, and nothing about connections.
+A job stores how its requests are made and limited, but no values of headers, bodies and credentials, and nothing about
+connections.
 """
 
 import shlex

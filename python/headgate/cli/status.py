@@ -29,10 +29,11 @@ examples:
   headgate status results --as-json | jq .done
 
 the keys of --as-json, which will not change: output, input, format; rows (null: not known), max_rows (of a trial; null:
-all are read), done, watermark (all rows before it are done), succeeded, failed, errors (failed rows by kind, or by status as status:503), parts, bytes,
-parts_to_place (files that were not moved to their places because the job was killed), finished, resumable, running,
-pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set (options that were
-set while it ran), paused, run_count, and runs: the last 32, each with command, started_at, committed_at, rows, ended.
+all rows are read), done, watermark (all rows before it are done), succeeded, failed, errors (failed rows by kind, or by
+status as status:503), parts, bytes, parts_to_place (files that were not moved to their places because the job was
+killed), finished, resumable, running, pid (null: none, or not known), started_at, committed_at (null: never), note
+(null: nothing), set (options that were set while it ran), paused, run_count, and runs: the last 32, each with command,
+started_at, committed_at, rows, ended.
 Times are in UTC, as in RFC 3339."""
 
 

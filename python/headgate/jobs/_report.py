@@ -144,6 +144,7 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, of_a_retry: bool, r
     blocks.extend(_totals(summary, of_a_retry=of_a_retry))
     blocks.extend(_notes(summary))
     blocks.extend(_location(summary))
+    blocks.extend(_trial(summary, spell, of_a_retry=of_a_retry))
     blocks.extend(_next_step(summary, spell, retry, of_a_retry=of_a_retry))
     return "\n".join(_format.printable(line) for line in blocks)
 
@@ -152,9 +153,12 @@ def _notes(summary: Summary) -> Iterator[str]:
     return (f"note: {note}" for note in summary.notes)
 
 
-def _trial(rows: int, spell: Spell) -> str:
-    of = f"this was a trial of {_format.plural(rows, 'row')}"
-    return f"{of}: to continue it, run the same command with a larger {spell(_MAX_ROWS)}, or without"
+def _trial(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
+    """Yields how a trial that has ended continues."""
+    rows = None if summary.job is None else summary.job.max_rows
+    if rows is not None and not of_a_retry and not _stopped_early(summary):
+        of = f"this was a trial of {_format.plural(rows, 'row')}"
+        yield f"{of}: to continue it, run the same command with a larger {spell(_MAX_ROWS)}, or without"
 
 
 def _finished(job: JobFigures, spell: Spell, retry: str) -> str:
@@ -213,8 +217,6 @@ def _next_step(summary: Summary, spell: Spell, retry: str, *, of_a_retry: bool) 
     """Yields advice on how to finish the job."""
     job, failure = summary.job, summary.failure
     if not _stopped_early(summary):
-        if job is not None and job.max_rows is not None and not of_a_retry:
-            yield _trial(job.max_rows, spell)
         if of_a_retry and job is not None and not job.finished:
             yield _UNFINISHED
         elif not of_a_retry and job is not None and _can_retry(job) and job.resumable:

@@ -189,7 +189,11 @@ impl JobWriter {
     }
 
     /// Returns the records with the attempts that earlier runs have made at their rows.
-    pub(super) fn with_earlier_attempts(&mut self, records: &RecordBatch, rows: &[i64]) -> Result<RecordBatch, JobError> {
+    pub(super) fn with_earlier_attempts(
+        &mut self,
+        records: &RecordBatch,
+        rows: &[i64],
+    ) -> Result<RecordBatch, JobError> {
         if self.tried.is_empty() {
             return Ok(records.clone());
         }

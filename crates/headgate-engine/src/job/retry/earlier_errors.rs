@@ -137,7 +137,10 @@ mod tests {
         let third = with_first(Some("the time"), &first);
         assert_eq!("the time; before: connect: connection refused (127.0.0.1:9)", third);
         assert_eq!(first, first_error("timeout".into(), Some("too slow"), Some(&third)));
-        assert_eq!(("connect", "status:503"), (kind_of(&first), kind_of(&first_error("status:503".into(), None, None))));
+        assert_eq!(
+            ("connect", "status:503"),
+            (kind_of(&first), kind_of(&first_error("status:503".into(), None, None)))
+        );
         assert_eq!(MAX_CHARS, first_error("tls".into(), None, Some(&"é".repeat(5000))).chars().count());
     }
 
