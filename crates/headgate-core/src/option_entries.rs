@@ -24,6 +24,7 @@ const MAX: u64 = i64::MAX as u64;
 const MIB: u64 = 1024 * 1024;
 
 /// What is known of an option.
+#[expect(clippy::struct_excessive_bools, reason = "properties, each by itself")]
 #[derive(Debug, Serialize)]
 pub struct OptionEntry {
     /// Python's keyword.

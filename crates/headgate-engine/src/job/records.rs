@@ -28,14 +28,14 @@ pub(super) fn with_attempts(records: &RecordBatch, earlier: &[u16]) -> Result<Re
     let now = attempts_of(records)?.values().iter();
     let sum = |(now, earlier): (&i16, &u16)| now.saturating_add(i16::try_from(*earlier).unwrap_or(i16::MAX));
     let sums: ArrayRef = Arc::new(now.zip(earlier).map(sum).collect::<Int16Array>());
-    with_column(records, "attempts", sums)
+    with_column(records, "attempts", &sums)
 }
 
 /// Returns the records with another column in place of the one of this name.
-pub(super) fn with_column(records: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, JobError> {
+pub(super) fn with_column(records: &RecordBatch, name: &str, column: &ArrayRef) -> Result<RecordBatch, JobError> {
     let schema = records.schema();
     let columns = schema.fields().iter().zip(records.columns());
-    let columns = columns.map(|(field, before)| if field.name() == name { &column } else { before }.clone());
+    let columns = columns.map(|(field, before)| if field.name() == name { column } else { before }.clone());
     RecordBatch::try_new(schema.clone(), columns.collect())
         .map_err(|error| JobError::internal(format!("the column {name} can't be replaced: {error}")))
 }

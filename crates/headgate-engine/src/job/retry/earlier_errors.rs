@@ -54,16 +54,13 @@ impl EarlierErrors {
         if self.bytes + error.len() > MAX_BYTES && !self.indices.contains_key(&*error) {
             error.truncate(kind_of(&error).len());
         }
-        let index = match self.indices.get(&*error) {
-            Some(index) => *index,
-            None => {
-                let (text, index) = (Arc::<str>::from(error), self.texts.len() as u32);
-                self.bytes += text.len();
-                self.texts.push(text.clone());
-                self.indices.insert(text, index);
-                index
-            }
-        };
+        let index = self.indices.get(&*error).copied().unwrap_or_else(|| {
+            let (text, index) = (Arc::<str>::from(error), self.texts.len() as u32);
+            self.bytes += text.len();
+            self.texts.push(text.clone());
+            self.indices.insert(text, index);
+            index
+        });
         self.rows.insert(row, index);
     }
 
@@ -85,7 +82,7 @@ impl EarlierErrors {
                 first.map(|first| with_first(detail, first)).or_else(|| detail.map(str::to_owned))
             })
             .collect();
-        with_column(records, DETAIL, Arc::new(details) as ArrayRef)
+        with_column(records, DETAIL, &(Arc::new(details) as ArrayRef))
     }
 }
 
