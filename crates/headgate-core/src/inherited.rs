@@ -88,7 +88,7 @@ mod tests {
         let stored = settings(&[
             ("burst", "3"),
             ("concurrency", "7"),
-            ("concurrency_per_host", "2,http://a.example:80=1"),
+            ("concurrency_per_host", "2,http://a.example:8080=1"),
             ("connect_timeout", "1.5"),
             ("cost_column", "tokens"),
             ("cost_from_response", "used"),
@@ -129,7 +129,7 @@ mod tests {
         let mut job = JobOptions::default();
         assert_eq!(stored.len(), inherit(&mut job, &stored).expect("all").len());
         let limits = &job.run.limits;
-        assert_eq!(Some(HostConcurrency::Fixed(1)), limits.concurrency_per_host.of("http://a.example:80"));
+        assert_eq!(Some(HostConcurrency::Fixed(1)), limits.concurrency_per_host.of("http://a.example:8080"));
         let all = OptionName::ALL.iter().filter(|option| option.entry().inherited);
         // `cost_estimate` is an alternative to `cost_column`.
         let missing: Vec<_> = all.map(|option| option.name()).filter(|name| !stored.contains_key(*name)).collect();

@@ -235,7 +235,7 @@ options! {
               flag_help: "copy columns of the input, as in a,b or '*'; can be repeated", group: "columns" }
         MaxRows "max_rows" OptionKind::Whole { range: 1..=MAX } =>
             "Read only the first N rows. The same job continues in the same output with a larger N, or without."
-            { default_means: "all", metavar: "N", of_job: false, flag_help: "read only the first N rows" }
+            { default_means: "all", metavar: "N", of_job: false }
     ]
     OutputOptions "How results are written." { group: "output" } [
         Format "format" OptionKind::Choice { choices: Format::NAMES } =>

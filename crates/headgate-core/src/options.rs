@@ -1,6 +1,7 @@
 //! The options of a job: plain data. Each default is one named constant, used by code, help and docs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,6 @@ use crate::defaults::{
 };
 pub use crate::engine_options::{Dns, EngineOptions};
 use crate::limits::{Limits, MaxFailures, Retrying};
-use crate::live::Settings;
 use crate::message::OptionName;
 use crate::mock_transport::MockTransport;
 use crate::network_options::NetworkOptions;
@@ -420,8 +420,8 @@ pub struct RunOptions {
     pub max_failures: MaxFailures,
     /// The options that were named for this run: they replace what was set of an earlier run meanwhile.
     pub named_options: Vec<OptionName>,
-    /// The values of those that a retry of the job inherits.
-    pub given: Settings,
+    /// The values of those that a retry of the job inherits, by their names.
+    pub given: BTreeMap<String, String>,
 }
 
 impl RunOptions {
@@ -444,7 +444,7 @@ impl Default for RunOptions {
             retrying: Retrying::default(),
             max_failures: MaxFailures::default(),
             named_options: Vec::new(),
-            given: Settings::new(),
+            given: BTreeMap::new(),
         }
     }
 }
