@@ -85,19 +85,21 @@ class JobFigures:
     (3, 3, 0, True)
 
     Attributes:
-        rows: Rows of the input, if known.
+        rows: Rows of the input, or of the trial, if known.
+        max_rows: Rows of a trial, which continues with a larger `max_rows` or without; `None`: all rows are read.
         done: Rows that have ended and are written: `succeeded` and `failed`.
         rows_before: Rows that were done before this run.
         succeeded: Rows with a complete response whose status is not in `fail_on`.
         failed: The other rows that have ended.
         errors: Failed rows by error kind, or by status as `status:503`.
-        finished: Whether every row of the input is done.
+        finished: Whether every row of the input, or of the trial, is done.
         resumable: Whether the same command resumes the job where this run has ended.
     """
 
     __module__ = "headgate"
 
     rows: int | None
+    max_rows: int | None
     done: int
     rows_before: int
     succeeded: int

@@ -119,7 +119,6 @@ def test_another_job_is_refused_by_the_name_of_what_differs(job: Again) -> None:
     for named, value in {
         "--fail-on": "404",
         "--format": "ndjson",
-        "--max-rows": "10",
         "--header": "X-Other: 1",
         "--method": "HEAD",
     }.items():

@@ -96,9 +96,9 @@ def test_errors_name_the_arguments_of_the_call_and_not_flags(tmp_path: Path) -> 
         ):
             headgate.fetch(f"{origin.url}/[1-2]", tmp_path, if_exists="error")
         with pytest.raises(
-            headgate.OutputError, match=r": max_rows was not given, now it is 1; .* if_exists='overwrite'"
+            headgate.OutputError, match=r": method was not given, now it is PUT; .* if_exists='overwrite'"
         ):
-            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, max_rows=1)
+            headgate.fetch(f"{origin.url}/[1-2]", tmp_path, method="PUT")
     with pytest.raises(headgate.UsageError, match=r"^only names 'teapot', which is neither a status"):
         headgate.Job.open(tmp_path).retry(only=["teapot"])
 

@@ -3,12 +3,13 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.origin import Origin, changing
 from support.results import rows
-from support.run import LONGEST_S, headgate, serving, started, wait_for_requests
+from support.run import LONGEST_S, headgate, serving, started, stats, wait_for, wait_for_requests
 
 
 def failing(origin: Origin, out: Path, *flags: str) -> None:
@@ -177,3 +178,70 @@ def test_a_row_that_robots_txt_blocked_is_retried_only_if_it_allows_it_now(tmp_p
         origin.statuses = {"/robots.txt": 404}
         headgate("retry", out, check=0)
         assert ["/1", "/2", "/3", *["/robots.txt"] * 3] == paths(origin)
+
+
+def test_a_retry_has_the_limits_of_its_job_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+    out, summary = tmp_path / "out", tmp_path / "summary.json"
+    with serving("--status", "503") as server:
+        limits = ("--concurrency-per-host", "2", "--rate", "40/s", "--retries", "0")
+        headgate("fetch", f"{server}/[1-41]", "-o", out, *limits, check=3)
+    port = server.rpartition(":")[2]
+    with serving("--port", port, "--delay", "0.05", "--status", "503") as server:
+        done = headgate("retry", out, "--summary", summary, check=3)
+        assert (
+            "note: as the job was run: --concurrency-per-host 2, --rate 40/s, --retries 0" in done.stderr.splitlines()
+        )
+        assert (41, 2) == tuple(stats(server)[key] for key in ("requests", "max_requests_in_progress"))
+        assert json.loads(summary.read_text())["elapsed_s"] >= 40 / 40 * 0.9
+    with serving("--port", port, "--delay", "0.05") as server:
+        done = headgate("retry", out, "--concurrency-per-host", "4", "--rate", "9000/s", check=0)
+        assert "note: as the job was run: --retries 0" in done.stderr.splitlines()
+        assert 4 == stats(server)["max_requests_in_progress"]
+
+
+def test_a_retry_has_the_limits_of_the_last_run_and_those_that_were_set_meanwhile(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with changing() as origin:
+        failing(origin, out, "--rate", "500/s", "--max-rows", "5", "--host-by", "origin")
+        fetch = ("fetch", f"{origin.url}/[1-10]", "-o", out, "--retries", "0")
+        origin.held = {"/9"}
+        with started(
+            *fetch, "--timeout", "45", "--rate-per-host", f"{origin.url}=900/s", "--host-by", "origin"
+        ) as process:
+            wait_for(lambda: "/9" in paths(origin))
+            headgate("set", out, "--retry-delay", "0.25", "--rate-per-host", f"{origin.url}=800/s", check=0)
+            origin.released.set()
+            process.communicate(timeout=LONGEST_S)
+        notes = headgate("retry", out, "--timeout", "30", check=3).stderr.splitlines()
+        note = f"--rate-per-host {origin.url}=800/s, --host-by origin, --retries 0, --retry-delay 0.25"
+        assert f"note: as the job was run: {note}" in notes
+
+
+@pytest.mark.parametrize("form", ["parquet", "ndjson"])
+def test_a_row_that_fails_for_another_reason_keeps_its_first_error(form: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    def details() -> dict[int, Any]:
+        lines = [json.loads(line) for part in out.glob("failed-*.ndjson") for line in part.read_text().splitlines()]
+        failed = lines if form == "ndjson" else [row for row in rows(out) if row["failed"]]
+        return {row["row"] + 1: row["error_detail"] for row in failed}
+
+    with changing(b"no JSON") as origin:
+        failing(origin, out, "--format", form, "--extract", "a=$.a", "--require", "a", "--fail-on", "401,429,5xx")
+        unexpected = {row: detail for row, detail in details().items() if row not in {2, 4, 6}}
+        retry = ("retry", out, "--retries", "0")
+        origin.statuses |= {f"/{row}": 401 for row in (1, 2, 3)} | {"/4": 429}
+        for _ in range(2):
+            headgate(*retry, check=3)
+            assert details()[1].startswith("before: unexpected_response: ")
+            assert len(details()[1]) < 600
+            assert ("before: status:503", None, None) == tuple(details()[row] for row in (2, 4, 6))
+            assert unexpected[5] == details()[5], "the same error once more"
+        origin.statuses = {"/2": 500, "/3": 200}
+        headgate(*retry, check=3)
+        assert "before: status:503" == details()[2], "the first error and the last one"
+        assert unexpected[3] == details()[3], "the first error once more"
+        origin.body = b'{"a": 1}'
+        origin.statuses = {"/2": 503}
+        headgate(*retry, check=3)
+        assert {2: None} == details()

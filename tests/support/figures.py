@@ -90,6 +90,7 @@ SUMMARY: dict[str, Any] = {
 
 RESUMED: dict[str, Any] = {
     "rows": 200_000,
+    "max_rows": None,
     "done": 160_000,
     "rows_before": 60_000,
     "succeeded": 159_940,
@@ -105,6 +106,7 @@ STATUS: dict[str, Any] = {
     "input": "urls.txt",
     "format": "parquet",
     "rows": 200_000,
+    "max_rows": None,
     "done": 160_000,
     "watermark": 159_000,
     "succeeded": 159_940,

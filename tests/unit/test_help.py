@@ -220,7 +220,8 @@ def test_all_flags_are_printed_for_programs(spelling: str) -> None:
         timeout[key] for key in ("default", "default_means", "unit", "value")
     )
     (rows,) = (entry for entry in groups["input"] if entry["name"] == "max_rows")
-    assert {"default": None, "default_means": "all", "help": "Read only the first N rows."}.items() <= rows.items()
+    assert (None, "all") == (rows["default"], rows["default_means"])
+    assert rows["help"].startswith("Read only the first N rows. ")
 
 
 def refused(*arguments: str) -> list[str]:

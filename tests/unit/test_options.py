@@ -370,7 +370,7 @@ def test_the_engine_knows_what_can_be_set_while_a_job_runs() -> None:
     assert list(SET.entries) == [name for name, option in ENTRIES.items() if option.settable]
     given = Given(given=("rate", "concurrency"))
     assert options_as_read(given) != options_as_read(Given())
-    assert FetchOptions(**GOOD, rate="5/s", retry_on="429").given == ("rate",)
+    assert FetchOptions(**GOOD, rate="5/s", retry_on="429", format="ndjson").given == ("rate", "retry_on")
 
 
 def test_the_engine_stores_the_options_that_identify_a_job() -> None:

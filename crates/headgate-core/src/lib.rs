@@ -20,6 +20,7 @@ pub mod files;
 pub mod grouped;
 pub mod headers;
 pub mod host_connections;
+pub mod inherited;
 pub mod limits;
 pub mod live;
 pub mod memory;

@@ -149,17 +149,17 @@ fn file(text: &str) -> Result<PathBuf, String> {
     path.ok_or_else(|| "must be @FILE, with the absolute path of a file that holds the token".into())
 }
 
-fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
+pub(crate) fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {
     if text == NONE { Ok(None) } else { parse(text).map(Some) }
 }
 
-fn number<T: TryFrom<u64>>(option: OptionName, text: &str) -> Result<T, String> {
+pub(crate) fn number<T: TryFrom<u64>>(option: OptionName, text: &str) -> Result<T, String> {
     let not_a_number = || format!("must be a whole number, not '{text}'");
     let number = whole(option, text.parse().map_err(|_| not_a_number())?, text)?;
     number.try_into().map_err(|_| not_a_number())
 }
 
-fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds_of(option: OptionName, text: &str) -> Result<Duration, String> {
     seconds(option, parse_seconds(text)?)
 }
 

@@ -24,6 +24,7 @@ const MAX: u64 = i64::MAX as u64;
 const MIB: u64 = 1024 * 1024;
 
 /// What is known of an option.
+#[expect(clippy::struct_excessive_bools, reason = "properties, each by itself")]
 #[derive(Debug, Serialize)]
 pub struct OptionEntry {
     /// Python's keyword.
@@ -50,6 +51,8 @@ pub struct OptionEntry {
     pub of_job: bool,
     /// It can be set while a job runs.
     pub settable: bool,
+    /// A retry has it from its job.
+    pub inherited: bool,
     /// Its value may hold a secret.
     pub secret: bool,
 }
@@ -152,6 +155,7 @@ const BASE: OptionEntry = OptionEntry {
     flag_help: "",
     of_job: false,
     settable: false,
+    inherited: false,
     secret: false,
 };
 
@@ -229,8 +233,9 @@ options! {
         Keep "keep" OptionKind::Columns => "Columns of the input to copy into the results, or `\"*\"` for all."
             { metavar: "COLUMNS",
               flag_help: "copy columns of the input, as in a,b or '*'; can be repeated", group: "columns" }
-        MaxRows "max_rows" OptionKind::Whole { range: 1..=MAX } => "Read only the first N rows."
-            { default_means: "all", metavar: "N" }
+        MaxRows "max_rows" OptionKind::Whole { range: 1..=MAX } =>
+            "Read only the first N rows. The same job continues in the same output with a larger N, or without."
+            { default_means: "all", metavar: "N", of_job: false }
     ]
     OutputOptions "How results are written." { group: "output" } [
         Format "format" OptionKind::Choice { choices: Format::NAMES } =>
@@ -498,9 +503,9 @@ options! {
         MaxConnectionsPerHost "max_connections_per_host" OptionKind::Whole { range: 1..=u16::MAX as u64 } =>
             "Most connections to each host over HTTP/1.1, busy and idle, and most requests in flight to it. Over \
                 HTTP/2, only the requests are bounded."
-            { default_means: "`concurrency_per_host`, or else `concurrency`", metavar: "N" }
+            { default_means: "`concurrency_per_host`, or else `concurrency`", metavar: "N", inherited: true }
     ]
-    ConcurrencyOption "Requests in flight; it can be set while a job runs." { group: "limits", settable: true } [
+    ConcurrencyOption "Requests in flight; it can be set while a job runs." { group: "limits", settable: true, inherited: true } [
         Concurrency "concurrency" OptionKind::Whole { range: 1..=MAX } =>
             "Most requests in flight, over all threads and hosts."
             { default: DefaultValue::Whole(DEFAULT_CONCURRENCY as u64), flags: &["-c", "--concurrency"], metavar: "N",
@@ -520,10 +525,10 @@ options! {
             { default_means: "one for each core that this process can use", metavar: "N", group: "resources" }
         Timeout "timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time for an attempt, from connecting to the last byte."
-            { default: DefaultValue::Seconds(DEFAULT_TIMEOUT), unit: "seconds", metavar: "TIME",
+            { default: DefaultValue::Seconds(DEFAULT_TIMEOUT), unit: "seconds", metavar: "TIME", inherited: true,
               flag_help: "longest time for an attempt, to its last byte" }
         ConnectTimeout "connect_timeout" OptionKind::Seconds { or_zero: false } => "Longest time for connecting."
-            { default: DefaultValue::Seconds(DEFAULT_CONNECT_TIMEOUT), unit: "seconds", metavar: "TIME" }
+            { default: DefaultValue::Seconds(DEFAULT_CONNECT_TIMEOUT), unit: "seconds", metavar: "TIME", inherited: true }
         FirstByteTimeout "first_byte_timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time from sending a request to the first byte of the response."
             { default_means: "the time of the attempt", unit: "seconds", metavar: "TIME" }
@@ -551,7 +556,7 @@ options! {
             { default: DefaultValue::Seconds(DEFAULT_SHUTDOWN_TIMEOUT), unit: "seconds", metavar: "TIME",
               flag_help: "how long requests in flight may continue after Ctrl-C", group: "timeouts" }
     ]
-    SettableRateOptions "Rates and limits of hosts; these can be set meanwhile." { group: "limits", settable: true } [
+    SettableRateOptions "Rates and limits of hosts; these can be set meanwhile." { group: "limits", settable: true, inherited: true } [
         ConcurrencyPerHost "concurrency_per_host" OptionKind::LimitPerHost =>
             "Most requests in flight to each host. With `\"auto\"`, as many as bring the most responses, within \
                 `concurrency`. A mapping such as `{\"slow.example\": 2, \"*\": \"auto\"}` limits hosts by their names, \
@@ -577,18 +582,18 @@ options! {
             { default_means: "no limit", metavar: "N/TIME",
               flag_help: "most cost in a time, such as 150000/m; each row needs a cost for it", group: "costs" }
     ]
-    HostByOption "What counts as one host." { group: "limits" } [
+    HostByOption "What counts as one host." { group: "limits", inherited: true } [
         HostBy "host_by" OptionKind::Choice { choices: HostBy::NAMES } =>
             "What counts as one host: a `name`, whatever the scheme and port; an `origin`, which is a scheme, a name \
                 and a port; or an `address`, whatever the names that lead there."
             { default: DefaultValue::Text(HostBy::NAMES[0]), metavar: "WHAT",
               flag_help: "what counts as one host: name, origin or address" }
     ]
-    CostColumnOption "The column with the cost of a row." { group: "costs" } [
+    CostColumnOption "The column with the cost of a row." { group: "costs", inherited: true } [
         CostColumn "cost_column" OptionKind::Text => "The input column with the cost of each row, a number."
             { metavar: "NAME" }
     ]
-    CostRuleOptions "The cost of rows without that column." { group: "costs" } [
+    CostRuleOptions "The cost of rows without that column." { group: "costs", inherited: true } [
         CostFromResponse "cost_from_response" OptionKind::Text =>
             "An extracted column of numbers (`int64`, `float64`, `decimal`) that says what a row has cost in the end: what was \
                 estimated by `cost_column` or `cost_estimate` is corrected by it."
@@ -597,7 +602,7 @@ options! {
             "What a row costs, if the input doesn't say it: `body-bytes` is the size of the request body."
             { metavar: "WHAT", flag_help: "what a row costs: body-bytes, the size of its request body" }
     ]
-    SettableRetryOptions "Retries; these can be set while a job runs." { group: "retries", settable: true } [
+    SettableRetryOptions "Retries; these can be set while a job runs." { group: "retries", settable: true, inherited: true } [
         Retries "retries" OptionKind::Whole { range: 0..=u16::MAX as u64 } =>
             "Retries of a row in a run, after the first attempt. Methods that may have an effect twice, such as \
                 `POST`, are retried only if the request can't have arrived, or the server says that it has not \
@@ -623,7 +628,7 @@ options! {
                 has less time."
             { default_means: "15m, or 30s for a host that has never responded", metavar: "TIME" }
     ]
-    SettableStopOptions "When a job stops itself; these can be set meanwhile." { group: "stopping", settable: true } [
+    SettableStopOptions "When a job stops itself; these can be set meanwhile." { group: "stopping", settable: true, inherited: true } [
         NetworkDownAfter "network_down_after" OptionKind::Seconds { or_zero: false } =>
             "How long the network may be down before the job stops, with its rows not done. Meanwhile the job is \
                 paused, and it continues by itself."
@@ -647,7 +652,7 @@ options! {
             { default_means: "no limit", metavar: "N", group: "costs",
               flag_help: "stop the job before it has cost more, over all of its runs; each row needs a cost for it" }
     ]
-    RetryableOptions "Which requests are retried." { group: "retries" } [
+    RetryableOptions "Which requests are retried." { group: "retries", inherited: true } [
         RetryOn "retry_on" OptionKind::Failures =>
             "Which failures are retried: error kinds, statuses and classes, as in `\"connect,timeout,429,5xx\"` or \
                 `[\"connect\", 429]`; `\"none\"` or `()`: no failure is. With signs, as in `\"+protocol,-429\"`, \

@@ -1,6 +1,7 @@
 //! The options of a job: plain data. Each default is one named constant, used by code, help and docs.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -77,7 +78,8 @@ pub struct SourceOptions {
     /// have their own columns. `None`: not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_columns: Option<Vec<String>>,
-    /// The maximum number of rows to read.
+    /// The number of rows to read, from the first. A later run may read more.
+    #[serde(skip)]
     pub max_rows: Option<u64>,
     /// The salt of the boundaries of its multipart forms.
     #[serde(skip)]
@@ -428,6 +430,8 @@ pub struct RunOptions {
     pub max_failures: MaxFailures,
     /// The options that were named for this run: they replace what was set of an earlier run meanwhile.
     pub named_options: Vec<OptionName>,
+    /// The values of those that a retry of the job inherits, by their names.
+    pub given: BTreeMap<String, String>,
 }
 
 impl RunOptions {
@@ -450,6 +454,7 @@ impl Default for RunOptions {
             retrying: Retrying::default(),
             max_failures: MaxFailures::default(),
             named_options: Vec::new(),
+            given: BTreeMap::new(),
         }
     }
 }

@@ -278,6 +278,11 @@ impl Row {
         self.before().map_or(0, |before| before.attempts) + u16::from(refused_head)
     }
 
+    /// Returns the number of attempts that have begun, while it waits: one of them may continue at the host of a redirect.
+    pub fn attempts_begun(&self) -> u16 {
+        self.attempts_before() + u16::from(self.chain().is_some_and(|chain| chain.earlier.is_some()))
+    }
+
     /// Returns about how much memory it needs.
     pub fn bytes(&self) -> usize {
         size_of::<Row>()

@@ -19,7 +19,7 @@ use headgate_core::token_source::{SecretFile, TokenOptions, TokenSource};
 use headgate_engine::{RetryOptions, host_address, mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyBool, PyString};
 use serde_json::json;
 
 use crate::error::to_python;
@@ -204,7 +204,7 @@ impl OptionReader<'_, '_> {
         });
         self.read_seconds(OptionName::ShutdownTimeout, &mut run.shutdown_timeout);
         self.read_limits(run);
-        self.read_given(&mut run.named_options);
+        self.read_given(run);
         self.read_seconds(OptionName::Timeout, &mut request.timeout);
         self.read_seconds(OptionName::ConnectTimeout, &mut request.connect_timeout);
         self.read_headers(OptionName::Headers, &mut request.headers);
@@ -319,10 +319,21 @@ impl OptionReader<'_, '_> {
         self.read_retrying(run);
     }
 
-    /// Reads the names of the options that the user gave, of those that can be set while a job runs.
-    fn read_given(&self, given: &mut Vec<OptionName>) {
+    /// Reads which options the user gave, of those that can be set while a job runs or that a retry inherits, and the values of
+    /// the latter.
+    fn read_given(&self, run: &mut RunOptions) {
         let names = self.attribute("given").and_then(|names| names.extract::<Vec<String>>().ok()).unwrap_or_default();
-        given.extend(OptionName::settable().filter(|option| names.iter().any(|name| name == option.name())));
+        let is_given = |option: &OptionName| names.iter().any(|name| name == option.name());
+        let concerned = |option: &OptionName| option.entry().settable || option.entry().inherited;
+        run.named_options.extend(OptionName::ALL.iter().copied().filter(concerned).filter(is_given));
+        for option in run.named_options.iter().filter(|option| option.entry().inherited) {
+            let value = self.attribute(option.name()).filter(|value| !value.is_none());
+            let text = value.and_then(|value| match value.cast::<PyBool>() {
+                Ok(switch) => Some(switch.is_true().to_string()),
+                Err(_) => value.str().ok().map(|text| text.to_string()),
+            });
+            run.given.extend(text.map(|text| (option.name().to_owned(), text)));
+        }
     }
 
     fn read_retrying(&self, run: &mut RunOptions) {

@@ -1,6 +1,7 @@
 """The flags of a job that its retry needs again, for the command that a report recommends.
 
-A job stores how its requests are made, but no values of headers, bodies and credentials, and nothing about connections.
+A job stores how its requests are made and limited, but no values of headers, bodies and credentials, and nothing about
+connections.
 """
 
 import shlex
@@ -17,7 +18,7 @@ from headgate.jobs._options import RETRY
 _GROUPS: Final = ("request", "bodies", "credentials", "network", "tls", "proxies")
 """The groups of the options that decide what is sent, and where to."""
 
-_ALSO: Final = ("http1_1", "http2_prior_knowledge", "idempotency_key")
+_ALSO: Final = ("http1_1", "http2_prior_knowledge")
 _STORED: Final = ("credentials_for", "network", "allow_net", "deny_net", "allow_port")
 _LEFT_OUT: Final = "..."
 _PROXIES: Final = "proxies"

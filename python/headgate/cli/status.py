@@ -28,12 +28,13 @@ examples:
   headgate status results
   headgate status results --as-json | jq .done
 
-the keys of --as-json, which will not change: output, input, format; rows (null: not known), done, watermark (all rows
-before it are done), succeeded, failed, errors (failed rows by kind, or by status as status:503), requests and cost of
-all runs (cost null: rows have none), max_requests and max_cost (null: no budget), parts, bytes,
-parts_to_place (files that were not moved to their places because the job was killed), finished, resumable, running,
-pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set (options that were
-set while it ran), paused, run_count, and runs: the last 32, each with command, started_at, committed_at, rows, ended.
+the keys of --as-json, which will not change: output, input, format; rows (null: not known), max_rows (of a trial; null:
+all rows are read), done, watermark (all rows before it are done), succeeded, failed, errors (failed rows by kind, or by
+status as status:503), requests and cost of all runs (cost null: rows have none), max_requests and max_cost (null: no
+budget), parts, bytes, parts_to_place (files that were not moved to their places because the job was killed), finished,
+resumable, running, pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set
+(options that were set while it ran), paused, run_count, and runs: the last 32, each with command, started_at,
+committed_at, rows, ended and stopped_by (why it stopped by itself; null: it did not).
 Times are in UTC, as in RFC 3339."""
 
 

@@ -1,7 +1,7 @@
 """The options of one job, complete: as the engine reads them, by their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, NoReturn
 
 from headgate import _mocks
 from headgate._checks import seconds_of
@@ -10,10 +10,13 @@ from headgate._option import OptionSet
 from headgate._url_user import without_user
 from headgate.jobs import _secret_file
 from headgate.jobs._auth import is_token_source
-from headgate.jobs._options import FETCH, PLAN, RETRY, SET
+from headgate.jobs._options import ENTRIES, FETCH, PLAN, RETRY, SET
 
 if TYPE_CHECKING:
     from headgate.jobs._rows_input import RowsInput
+
+
+_REMEMBERED: Final = tuple(name for name, option in ENTRIES.items() if option.settable or option.inherited)
 
 
 class Mistake(NamedTuple):
@@ -54,7 +57,7 @@ class JobOptions:
             ...
 
     def __init__(self, given: Mapping[str, Any], **places: object) -> None:
-        vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, SET.entries)))
+        vars(self).update(places, **self.options.complete(given), given=tuple(filter(given.__contains__, _REMEMBERED)))
         auth, provider = vars(self).get("auth"), None
         if is_token_source(auth):
             from headgate.jobs._token_provider import TokenProvider  # noqa: PLC0415 - it imports asyncio

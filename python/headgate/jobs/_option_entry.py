@@ -42,6 +42,7 @@ class JobOption(Option):
         flag_help: Its text in that help, if that is not the first sentence of `help`.
         of_job: Whether it determines the rows, their requests, or the stored columns: another value makes another job.
         settable: Whether it can be set while a job runs.
+        inherited: Whether a retry has it from its job.
         secret: Whether its value may hold a secret, which no `repr` shows.
     """
 
@@ -57,6 +58,7 @@ class JobOption(Option):
         flag_help: str = "",
         of_job: bool = False,
         settable: bool = False,
+        inherited: bool = False,
         secret: bool = False,
         **of_any: Any,  # noqa: ANN401 - those of `Option`
     ) -> None:
@@ -70,6 +72,7 @@ class JobOption(Option):
         self.flag_help = flag_help
         self.of_job = of_job
         self.settable = settable
+        self.inherited = inherited
         self.secret = secret
 
     def flags_of(self, name: str) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ _THROTTLED_BY: Final = {
 
 _NO_REQUEST: Final = "invalid_request"
 
+_MAX_ROWS: Final = Mention("max_rows")
 _UNFINISHED: Final = "the job itself is not finished: run its `headgate fetch` again to resume it"
 _MAX_CAUSES: Final = 3
 """The bound of causes in the line about failed rows."""
@@ -144,6 +145,7 @@ def _lines(summary: Summary, headline: str, spell: Spell, *, of_a_retry: bool, r
     blocks.extend(_totals(summary, of_a_retry=of_a_retry))
     blocks.extend(_notes(summary))
     blocks.extend(_location(summary))
+    blocks.extend(_trial(summary, spell, of_a_retry=of_a_retry))
     blocks.extend(_next_step(summary, spell, retry, of_a_retry=of_a_retry))
     return "\n".join(_format.printable(line) for line in blocks)
 
@@ -152,8 +154,18 @@ def _notes(summary: Summary) -> Iterator[str]:
     return (f"note: {note}" for note in summary.notes)
 
 
+def _trial(summary: Summary, spell: Spell, *, of_a_retry: bool) -> Iterator[str]:
+    """Yields how a trial that has ended continues."""
+    rows = None if summary.job is None else summary.job.max_rows
+    if rows is not None and not of_a_retry and not _stopped_early(summary):
+        of = f"this was a trial of {_format.plural(rows, 'row')}"
+        yield f"{of}: to continue it, run the same command with a larger {spell(_MAX_ROWS)}, or without"
+
+
 def _finished(job: JobFigures, spell: Spell, retry: str) -> str:
     rows, over = _format.plural(job.done, "row"), f"start over with {spell(_FRESH)}"
+    if job.max_rows is not None:
+        over = f"continue with a larger {spell(_MAX_ROWS)}, or without, or {over}"
     if not job.failed:
         return f"finished already: {rows} done: {over}"
     if not _can_retry(job):

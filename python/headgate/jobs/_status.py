@@ -56,6 +56,7 @@ class JobStatus:
         input: The input, as it was given; of several files, their number.
         format: `parquet` or `ndjson`.
         rows: Rows of the input, if known.
+        max_rows: Rows of a trial, which continues with a larger `max_rows` or without; `None`: all rows are read.
         done: Rows that have ended and are committed: `succeeded` and `failed`.
         watermark: All rows before this one are done.
         succeeded: Rows with a complete response whose status is not in `fail_on`: those in `part-*`.
@@ -69,7 +70,7 @@ class JobStatus:
         bytes: The size of these files.
         parts_to_place: Committed files that were not renamed to their paths yet: for an instant, or since a kill in the
             last steps of a commit. Until the next run of the job, only `Job.rows` and `headgate show` have their rows.
-        finished: Whether every row of the input is done, and every file was renamed to its path.
+        finished: Whether every row of the input, or of the trial, is done, and every file was renamed to its path.
         resumable: Whether the same command resumes the job; false if its input can't be read a second time.
         running: Whether a process writes to the job now.
         pid: The ID of that process, if known.
@@ -88,6 +89,7 @@ class JobStatus:
     input: str
     format: str
     rows: int | None
+    max_rows: int | None
     done: int
     watermark: int
     succeeded: int
@@ -178,7 +180,7 @@ def _state(status: JobStatus) -> str:
         doing = "paused" if status.paused else "running now"
         return doing if status.pid is None else f"{doing} (pid {status.pid})"
     if status.finished:
-        return "finished"
+        return "finished" if status.max_rows is None else "the trial is finished"
     if status.rows == status.done:
         advice = ": the same command does that" if status.resumable else ""
         return f"stopped before the files of results were merged{advice}"
@@ -189,6 +191,9 @@ def _state(status: JobStatus) -> str:
 
 def _facts(status: JobStatus) -> Iterator[Fact]:
     yield "input", status.input
+    if status.max_rows is not None:
+        rows = _format.plural(status.max_rows, "row")
+        yield "trial", f"of {rows}: the same command continues it with a larger --max-rows, or without"
     yield from rows_by_outcome(status.succeeded, status.failed, status.errors)
     yield from budget_facts(status)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"

@@ -142,6 +142,11 @@ impl LookAhead {
         }
     }
 
+    /// Removes the deferred rows that have had attempts, and returns them with the number of these.
+    pub(super) fn drain_tried(&mut self) -> Vec<(u64, u16)> {
+        self.before.drain().map(|(row, before)| (row, before.attempts)).collect()
+    }
+
     /// Returns the rows that were deferred since the last call.
     pub(super) fn drain_deferred(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.deferred)

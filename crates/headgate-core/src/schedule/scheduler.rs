@@ -18,6 +18,7 @@ mod tests;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -144,6 +145,8 @@ pub struct Scheduler {
     stops_at: Option<Instant>,
     /// Whether rows whose attempts fail after a stop, and would be retried, are left undone for a later run.
     leaves_undone: bool,
+    /// Rows that were left undone after attempts, with the number of these.
+    undone: Vec<(u64, u16)>,
 }
 
 impl Scheduler {
@@ -192,6 +195,7 @@ impl Scheduler {
             probe: None,
             stops_at: None,
             leaves_undone: false,
+            undone: Vec::new(),
         }
     }
 
@@ -466,18 +470,38 @@ impl Scheduler {
     /// by `until`, a real time. A second call may shorten it, never lengthen it.
     pub fn stop(&mut self, until: Instant, now: Instant) {
         self.stops_at = Some(self.stops_at.map_or(until, |earlier| earlier.min(until)));
-        self.hostless.clear();
-        self.failing.clear();
+        let hostless = mem::take(&mut self.hostless).into_iter();
+        for row in hostless.chain(mem::take(&mut self.failing).into_iter().map(|(row, _)| row)) {
+            self.leave_row_undone(&row);
+        }
+        let deferred = self.look_ahead.drain_tried();
+        self.leave_undone(deferred);
         for row in self.addresses.drain() {
             self.look_ahead.leaves(&row);
+            self.leave_row_undone(&row);
         }
         for index in self.hosts.indices() {
             let Some(host) = self.hosts.get(index) else { continue };
             for row in host.drain() {
                 self.look_ahead.leaves(&row);
+                self.leave_row_undone(&row);
             }
             self.settle(index, now);
         }
+    }
+
+    /// Remembers rows that are left undone, each with the number of its attempts.
+    pub fn leave_undone(&mut self, rows: impl IntoIterator<Item = (u64, u16)>) {
+        self.undone.extend(rows.into_iter().filter(|(_, attempts)| self.leaves_undone && *attempts > 0));
+    }
+
+    fn leave_row_undone(&mut self, row: &Row) {
+        self.leave_undone([(row.ordinal, row.attempts_begun())]);
+    }
+
+    /// Returns the rows that were left undone after attempts since the last call, with the number of these.
+    pub fn drain_undone(&mut self) -> Vec<(u64, u16)> {
+        mem::take(&mut self.undone)
     }
 
     pub fn is_stopped(&self) -> bool {

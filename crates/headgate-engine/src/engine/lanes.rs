@@ -32,6 +32,8 @@ struct Lane {
     /// The host that its row was started for, if the scheduler counts what is in flight there.
     host: Option<HostIndex>,
     started: Option<Instant>,
+    /// A request of the attempt was sent.
+    is_sent: bool,
     /// Wakes the lane, where it waits for a row.
     waker: Option<Waker>,
     task: Option<AbortHandle>,
@@ -72,8 +74,7 @@ impl Lanes {
             lanes.push(Lane::default());
             LaneIndex(lanes.len() as u32 - 1)
         });
-        lanes[index.0 as usize].row = Some(row);
-        lanes[index.0 as usize].host = host;
+        lanes[index.0 as usize].give(row, host);
         index
     }
 
@@ -100,11 +101,7 @@ impl Lanes {
     }
 
     pub(super) fn put(&self, index: LaneIndex, row: Row, host: Option<HostIndex>) {
-        self.at(index, |lane| {
-            lane.row = Some(row);
-            lane.host = host;
-            lane.started = None;
-        });
+        self.at(index, |lane| lane.give(row, host));
     }
 
     /// Looks at a lane's row as its attempt begins.
@@ -175,9 +172,7 @@ impl Lanes {
     pub(super) fn hand_over(&self, row: Row, host: Option<HostIndex>) -> Result<(), Row> {
         let Some(index) = self.parked.borrow_mut().pop() else { return Err(row) };
         self.at(index, |lane| {
-            lane.row = Some(row);
-            lane.host = host;
-            lane.started = None;
+            lane.give(row, host);
             if let Some(waker) = lane.waker.take() {
                 waker.wake();
             }
@@ -193,9 +188,19 @@ impl Lanes {
         cancelled.filter_map(|lane| Some((lane.abort()?, lane.started.map(Span::since)))).collect()
     }
 
-    /// Ends all lanes that have a row in flight, and returns how many did. The rows are left undone.
-    pub(super) fn abandon(&self) -> u64 {
-        self.slots.borrow_mut().iter_mut().filter_map(Lane::abort).count() as u64
+    /// Notes that the request of a lane's row was sent.
+    pub(super) fn note_sent(&self, index: LaneIndex) {
+        self.at(index, |lane| lane.is_sent = true);
+    }
+
+    /// Ends all lanes that have a row in flight, and returns these rows, each with the number of its attempts. They are left
+    /// undone.
+    pub(super) fn abandon(&self) -> Vec<(u64, u16)> {
+        let abandon = |lane: &mut Lane| {
+            let (row, is_sent) = (lane.abort()?, lane.is_sent);
+            Some((row.ordinal, if is_sent { row.attempts_before() + 1 } else { row.attempts_begun() }))
+        };
+        self.slots.borrow_mut().iter_mut().filter_map(abandon).collect()
     }
 
     /// Ends all lanes, whatever they are at.
@@ -228,6 +233,10 @@ impl Lanes {
 }
 
 impl Lane {
+    fn give(&mut self, row: Row, host: Option<HostIndex>) {
+        (self.row, self.host, self.started, self.is_sent) = (Some(row), host, None, false);
+    }
+
     /// Ends the lane, if it has a row, and takes it.
     fn abort(&mut self) -> Option<Row> {
         let row = self.row.take()?;
@@ -290,6 +299,6 @@ mod tests {
         let cancelled = cancel().pop().map(|(row, span)| (row, span.map(|span| span.started)));
         assert_eq!(Some((row(5), Some(started))), cancelled);
         assert!(cancel().is_empty());
-        assert_eq!(0, lanes.abandon());
+        assert!(lanes.abandon().is_empty());
     }
 }

@@ -93,7 +93,8 @@ impl Share {
         // A worker without lanes may wait for the other workers to end.
         self.shared.scheduler.wake_workers();
         let abandoned = self.lanes.abandon();
-        self.stats().figures.abandoned = abandoned;
+        self.stats().figures.abandoned = abandoned.len() as u64;
+        self.shared.scheduler.lock().leave_undone(abandoned);
         // Lanes that hand an outcome to the sink end when they have done so.
         loop {
             self.lanes.end_parked();

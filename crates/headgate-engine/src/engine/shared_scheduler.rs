@@ -163,6 +163,11 @@ impl SharedScheduler {
         self.window.close();
     }
 
+    /// Returns the rows that a stop has left undone after attempts, with the number of these.
+    pub(crate) fn drain_undone(&self) -> Vec<(u64, u16)> {
+        self.lock().drain_undone()
+    }
+
     /// Returns whether the run was stopped before its end.
     pub(crate) fn is_stopped(&self) -> bool {
         self.lock().is_stopped()

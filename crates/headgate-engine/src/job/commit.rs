@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use headgate_core::live::Settings;
 use headgate_core::origin::Origin;
 use headgate_core::target;
 use headgate_table::parts::name::{PartKind, PartName};
@@ -11,11 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::done_rows::DoneRows;
 use super::reservations::BudgetUse;
+use super::tried_rows::TriedRows;
 
 /// The number of runs that a commit lists. Older runs are only counted.
 const MAX_RUNS: usize = 32;
 
-/// The rows that a commit covers: from `first` up to, but not including, `end`. Today this is all of the input.
+/// The rows of the input: from `first` up to, but not including, `end`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowRange {
     pub first: u64,
@@ -89,12 +91,18 @@ pub struct Commit {
     pub number: u64,
     pub headgate_version: String,
     pub range: RowRange,
+    /// The number of rows of a trial, from the first; `None`: the job reads all of its input.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rows: Option<u64>,
     /// The number of rows that are done.
     pub done: u64,
     /// All rows below the watermark are done.
     pub watermark: u64,
     /// The done rows above the watermark: a Roaring bitmap (64-bit, portable format) as base64.
     pub above: String,
+    /// Rows that were left undone, with their attempts, which count in their outcomes.
+    #[serde(default, skip_serializing_if = "TriedRows::is_empty")]
+    pub(super) tried: TriedRows,
     pub adds: Vec<PartRecord>,
     #[serde(deserialize_with = "part_names")]
     pub removes: Vec<String>,
@@ -117,7 +125,8 @@ pub struct Commit {
     /// What rows have cost, in all runs.
     #[serde(default)]
     pub cost: BudgetUse,
-    /// Every row is done, small part files are merged, and every part file is in the output directory.
+    /// Every row of the input or of the trial is done, small part files are merged, and every part file is in the output
+    /// directory.
     pub finished: bool,
     /// The number of runs before those in `runs`.
     pub earlier_runs: u64,
@@ -126,6 +135,9 @@ pub struct Commit {
     /// find out whether the network works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub responders: Vec<String>,
+    /// The options that were set during the last run that was no retry. A retry inherits them.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub set: Settings,
     /// Describes what was read of the input, up to the last done row and a few more. `None`: the input is a pattern or can't
     /// be read again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,6 +153,21 @@ impl Commit {
     pub fn done_rows(&self) -> Result<DoneRows, String> {
         let above = BASE64_STANDARD.decode(&self.above).map_err(|error| error.to_string())?;
         DoneRows::new(self.watermark, &above).map_err(|error| error.to_string())
+    }
+
+    /// Returns the number of rows of the job, if it is known: those of the input, or of a trial.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.range.end.or(self.max_rows)
+    }
+
+    /// Returns the number of rows of a trial, which continues with more rows; `None`: this is no trial.
+    pub(crate) fn trial_rows(&self) -> Option<u64> {
+        self.max_rows.filter(|_| self.range.end.is_none())
+    }
+
+    /// Returns whether no row is left to do for a run that reads at most `max_rows` rows.
+    pub(super) fn is_over(&self, max_rows: Option<u64>) -> bool {
+        self.finished && self.trial_rows().is_none_or(|_| max_rows.is_some_and(|rows| rows <= self.watermark))
     }
 
     pub(super) fn responders(&self) -> impl Iterator<Item = Origin> {

@@ -125,11 +125,9 @@ impl JobDirectory {
         began().map_err(|error| self.unusable(&error))
     }
 
-    /// Updates the stored manifest if the input was moved or other origins get credentials.
+    /// Updates the stored manifest if the input was moved, other origins get credentials, or a retry inherits other options.
     pub(super) fn update_manifest(&self, manifest: &Manifest) -> Result<(), JobError> {
-        if stored_manifest(self.storage.as_ref())?
-            .is_some_and(|then| then.input == manifest.input && then.credentials_for == manifest.credentials_for)
-        {
+        if stored_manifest(self.storage.as_ref())?.is_some_and(|then| then == *manifest) {
             return Ok(());
         }
         self.write_manifest(manifest).map_err(|error| self.unusable(&error))

@@ -20,6 +20,7 @@ use headgate_table::parts::read::recovery_advice;
 use super::commit::{Commit, PartRecord};
 use super::parts::PartList;
 use super::record;
+use super::tried_rows::TriedRows;
 
 /// One commit in this many is a checkpoint. Each commit has a bitmap of at most half a megabyte, and is read when the job is
 /// opened.
@@ -95,7 +96,7 @@ impl CommitLog {
             match self.commit(number) {
                 Ok(commit) => {
                     base.clone_from(&commit.parts);
-                    changes.push(Commit { above: String::new(), ..commit });
+                    changes.push(Commit { above: String::new(), tried: TriedRows::default(), ..commit });
                 }
                 Err(error) if problem.is_none() || self.storage.exists(&self.path_of(number)).unwrap_or(true) => {
                     problem.get_or_insert((number, error));

@@ -94,7 +94,7 @@ pub(crate) fn inspect(
     let is_compared_later = newest.input.is_some();
     check_resume(path, &manifest, options, &InputNow { fingerprint, is_compared_later })?;
     let is_touched = newest.input.as_ref().is_some_and(|then| Some(&then.fingerprint) != fingerprint);
-    let is_over = newest.finished && !is_touched;
+    let is_over = newest.is_over(options.source.max_rows) && !is_touched;
     let bytes = newest.totals.bytes;
     let used = (newest.requests.reserved, newest.cost.reserved);
     let (done, key_salt) = (done_rows_of(&newest)?, manifest.key_salt);

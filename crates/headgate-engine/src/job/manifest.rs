@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use arrow_schema::Schema;
 use headgate_core::defaults::DEFAULT_USER_AGENT;
 use headgate_core::error::JobError;
+use headgate_core::live::Settings;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::network_options::NetworkOptions;
@@ -39,6 +40,9 @@ pub(super) struct Manifest {
     /// Origins that get credentials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials_for: Vec<String>,
+    /// The given options that a retry inherits, of the last run that was no retry.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub inherited: Settings,
     /// The files of an earlier job are being removed. The next run completes that before anything else.
     pub clearing: bool,
     /// The earlier job saved bodies: their files are removed with its parts.
@@ -131,6 +135,7 @@ impl Manifest {
             key_salt,
             hash_salt,
             credentials_for: options.request.credentials_for.clone(),
+            inherited: options.run.given.clone(),
             clearing: false,
             clearing_saved: false,
             input: InputRecord::new(&options.source, fingerprint, rows),
@@ -149,9 +154,10 @@ impl Manifest {
         ValueHasher::new(&self.hash_salt.bytes())
     }
 
-    /// Returns the manifest with the current paths of the input, and the current origins that get credentials.
+    /// Returns the manifest with the current paths of the input, origins that get credentials, and options that a retry inherits.
     pub(super) fn resumed_with(mut self, options: &JobOptions, fingerprint: Option<&Fingerprint>) -> Self {
         self.credentials_for.clone_from(&options.request.credentials_for);
+        self.inherited.clone_from(&options.run.given);
         let input = &options.source;
         if self.input.path.is_some() {
             self.input.set_paths(input, fingerprint);

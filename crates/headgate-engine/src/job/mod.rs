@@ -32,6 +32,7 @@ mod shards;
 mod sink;
 pub mod status;
 mod template_hashes;
+mod tried_rows;
 mod value_hash;
 mod watched;
 mod writer;

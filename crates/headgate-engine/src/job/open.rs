@@ -42,6 +42,8 @@ pub struct OpenJob {
     input: Option<TrackedInput>,
     /// The earlier content of an input that was touched since. Before it is compared, nothing of the job may change.
     then: Option<InputThen>,
+    /// No row is left to do.
+    is_over: bool,
 }
 
 /// A job with a sink for its outcomes.
@@ -100,6 +102,12 @@ impl OpenJob {
                     // The number of rows is no longer known.
                     (committed.last.range.end, committed.last.finished) = (None, false);
                 }
+                let is_over = committed.last.is_over(options.source.max_rows);
+                if !is_over {
+                    committed.last.finished = false;
+                    committed.last.max_rows = trial_rows(options, done_rows.watermark(), input_rows);
+                }
+                let is_over = is_over && then.is_none();
                 return Ok(Self {
                     directory,
                     part_format,
@@ -111,6 +119,7 @@ impl OpenJob {
                     note,
                     input: None,
                     then,
+                    is_over,
                 });
             }
             // A job without commits is treated as new. But servers may have seen its keys.
@@ -122,7 +131,8 @@ impl OpenJob {
         let manifest =
             Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt, KeySalt::random()?);
         let replaces = fresh && directory.has_rows()?;
-        let (committed, done_rows) = (CommittedState::zero(), DoneRows::default());
+        let (mut committed, done_rows) = (CommittedState::zero(), DoneRows::default());
+        committed.last.max_rows = trial_rows(options, 0, input_rows);
         Ok(Self {
             directory,
             part_format,
@@ -134,6 +144,7 @@ impl OpenJob {
             note: None,
             input: None,
             then: None,
+            is_over: false,
         })
     }
 
@@ -149,7 +160,7 @@ impl OpenJob {
 
     /// Returns whether no row is left to do.
     pub(crate) fn is_over(&self) -> bool {
-        self.last_commit().finished && self.then.is_none()
+        self.is_over
     }
 
     /// Returns whether the job has no commits.
@@ -220,6 +231,12 @@ impl OpenJob {
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
         Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets })
     }
+}
+
+/// Returns the number of rows of a trial, which is not less than what is done; `None`: all rows are read.
+fn trial_rows(options: &JobOptions, watermark: u64, input_rows: Option<u64>) -> Option<u64> {
+    let rows = options.source.max_rows?.max(watermark);
+    input_rows.is_none_or(|input_rows| rows < input_rows).then_some(rows)
 }
 
 pub(super) fn done_rows_of(commit: &Commit) -> Result<DoneRows, JobError> {

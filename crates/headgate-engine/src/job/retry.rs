@@ -5,6 +5,7 @@
 //! when the sink has replaced these. Of a round's rows, compressed sets of their numbers are kept in memory. A round may take long. So that a
 //! crash loses no more of it than of any run, its parts are also replaced at intervals, with the outcomes so far.
 
+mod earlier_errors;
 mod only;
 mod rounds;
 mod sink;
@@ -20,6 +21,7 @@ use headgate_core::credentials::credential_options;
 use headgate_core::error::{ErrorKind, JobError};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
+use headgate_core::inherited::inherit;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::option_rules::Mistake;
@@ -40,6 +42,7 @@ use super::commit::PartRecord;
 use super::credential_scope;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
+use super::log::CommitLog;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
 use super::part_format::PartFormat;
@@ -111,8 +114,14 @@ impl OpenRetry {
         storage: &dyn OpenStorage,
     ) -> Result<Retry, JobError> {
         let RetryOptions { output, only, job } = options;
-        let manifest = status::manifest(&status::open(&output)?)?;
-        let job = with_manifest(job, &manifest, &output)?;
+        let opened = status::open(&output)?;
+        let manifest = status::manifest(&opened)?;
+        let mut job = with_manifest(job, &manifest, &output)?;
+        // What was set last is inherited instead of what was given.
+        let mut stored = manifest.inherited.clone();
+        // A log that can't be read is an error once the job is locked.
+        stored.extend(CommitLog::new(opened).read().ok().flatten().map(|log| log.newest.set).unwrap_or_default());
+        let inherited = inherit(&mut job, &stored)?;
         check(&job)?;
         let directory = JobDirectory::open_locked(&output, false, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
@@ -134,7 +143,8 @@ impl OpenRetry {
             return Err(JobError::usage(message!(OptionName::Only, why)));
         }
         // Without rows to retry, the options do not matter.
-        if includes_succeeded || count_matching(&results.newest.totals.errors, &only) > 0 {
+        let has_rows = includes_succeeded || count_matching(&results.newest.totals.errors, &only) > 0;
+        if has_rows {
             manifest.check_retry(&job, &now, &output)?;
         }
         let done_rows = done_rows_of(&results.newest)?;
@@ -177,7 +187,8 @@ impl OpenRetry {
             rounds: rounds.clone(),
         };
         let key_salt = manifest.key_salt;
-        let notes = results.note().map(Message::from).into_iter().chain(left_out).collect();
+        let inherited = note_on_inherited(inherited).filter(|_| has_rows);
+        let notes = results.note().map(Message::from).into_iter().chain(left_out).chain(inherited).collect();
         let open = Self {
             directory,
             part_format,
@@ -302,6 +313,12 @@ fn note_on_invalid_rows(errors: &BTreeMap<String, u64>, only: &[Only]) -> Option
     Some(message!("{rows} failed {what} invalid; to retry anyway, use ", OptionName::Only.set(kind)))
 }
 
+/// Returns a note on the options that the retry has from its job, if there are any.
+fn note_on_inherited(inherited: Vec<(OptionName, String)>) -> Option<Message> {
+    let options: Vec<Message> = inherited.into_iter().map(|(option, text)| option.set(&*text).into()).collect();
+    (!options.is_empty()).then(|| message!("as the job was run: ", Message::joined(options, ", ")))
+}
+
 /// The progress of a retry's source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
@@ -347,7 +364,7 @@ impl Source for RetrySource {
                 Stage::RoundIsRead | Stage::BetweenRounds => {}
             }
             let Some(round) = self.next_round()? else { return Ok(None) };
-            let rows = round.rows();
+            let rows = round.tried.rows();
             // A part without rows to retry: the run may have been stopped meanwhile.
             let Some(first) = rows.min() else { return Ok(Some(RowBatch::new())) };
             if first < self.input.position() {
@@ -411,15 +428,19 @@ impl RetrySource {
     /// Adds the rows of a part that are to be retried. Returns whether there are any.
     fn add_rows(&self, part: &PartRecord, round: &mut RetryRound) -> Result<bool, JobError> {
         let path = self.storage.path().join(&part.name);
-        let mut has_rows = false;
+        let (mut has_rows, is_failed) = (false, part.kind() == PartKind::Failed);
         for batch in read_columns(self.storage.as_ref(), &path, part.crc32, &self.schema, &OUTCOME_COLUMNS)? {
             let batch = batch?;
             let tried = attempts_of(&batch)?.values();
             for ((row, tried), outcome) in rows(&batch)?.into_iter().zip(tried).zip(outcomes(&batch)) {
                 if Only::any(&self.only, &outcome) {
-                    round.add(row as u64, *tried);
+                    round.tried.add(row as u64, u16::try_from(*tried).unwrap_or_default());
                     has_rows = true;
                 }
+            }
+            if is_failed {
+                let RetryRound { errors, tried, .. } = round;
+                errors.add(&batch, |row| tried.of(row).is_some())?;
             }
         }
         Ok(has_rows)

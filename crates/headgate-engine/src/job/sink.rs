@@ -45,7 +45,8 @@ impl DurableSink {
         }
         let rows = rows(&batch.records)?;
         self.done_rows.add(&rows).map_err(|row| JobError::internal(format!("row {row} ended twice")))?;
-        self.writer.write(&batch.records, batch.failed.as_ref())?;
+        let records = self.writer.with_earlier_attempts(&batch.records, &rows)?;
+        self.writer.write(&records, batch.failed.as_ref())?;
         self.window.advance(self.done_rows.watermark());
         self.commit_if_due()
     }
@@ -82,11 +83,13 @@ impl Sink for DurableSink {
             let input = &manifest.input.name;
             return if is_empty { Err(no_rows_for(input, self.writer.directory.root())) } else { Ok(()) };
         }
-        let did_nothing = self.writer.run_rows() == 0 && !self.writer.has_used_budgets();
-        if self.compares_input && did_nothing && ending.input_rows.is_none() {
+        let has_news = self.writer.run_rows() > 0 || !ending.undone.is_empty() || self.writer.has_used_budgets();
+        if self.compares_input && !has_news && ending.input_rows.is_none() {
             // The input may be a different one, so the job stays as it is.
             return Ok(());
         }
+        self.writer.leave_undone(ending.undone);
+        self.writer.keep_settings();
         self.writer.finish(&self.done_rows, ending.input_rows, ending)
     }
 }

@@ -31,6 +31,8 @@ pub struct Status {
     pub format: &'static str,
     /// The number of rows of the input, if it is known.
     pub rows: Option<u64>,
+    /// The number of rows of a trial, which continues with a larger `max_rows`; `None`: the job reads all rows.
+    pub max_rows: Option<u64>,
     pub done: u64,
     /// All rows below the watermark are done.
     pub watermark: u64,
@@ -109,6 +111,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         note,
         output: path.display().to_string(),
         rows: commit.range.end.or(commit.input.as_ref().and_then(|input| input.rows)).or(manifest.input.rows),
+        max_rows: commit.trial_rows(),
         input: manifest.input.name,
         format: manifest.spec.format.name(),
         done: commit.done,

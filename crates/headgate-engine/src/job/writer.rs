@@ -23,17 +23,19 @@ use headgate_table::source::fingerprint::Fingerprint;
 
 use super::commit::{Commit, PartRecord, RunRecord, Totals};
 use super::commit_schedule;
+use super::control::ControlFiles;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::free_space;
 use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
-use super::records::{outcomes, select};
+use super::records::{outcomes, select, with_attempts};
 use super::reservations::Reservations;
 use super::results::Results;
 use super::saved::save_places;
 use super::shards::Shards;
+use super::tried_rows::TriedRows;
 use super::watched::JobProgress;
 use crate::queue::responders::Responders;
 
@@ -66,6 +68,8 @@ pub(super) struct JobWriter {
     uncommitted_since: Option<Instant>,
     /// The totals of the written rows; those of `last` are the totals of the committed rows.
     totals: Totals,
+    /// Rows with attempts that are in no written outcome.
+    tried: TriedRows,
     /// The number of rows that this run has written.
     run_rows: u64,
     last: Commit,
@@ -177,6 +181,7 @@ impl JobWriter {
             finished: Vec::new(),
             uncommitted_since: None,
             totals: last.totals.clone(),
+            tried: last.tried.clone(),
             run_rows: 0,
             progress: Arc::new(JobProgress::new(last.clone())),
             responders: Arc::new(Responders::new(last.responders())),
@@ -208,6 +213,32 @@ impl JobWriter {
     /// Makes later commits describe what was read of this input.
     pub(super) fn track(&mut self, input: TrackedInput) {
         self.input = Some(input);
+    }
+
+    /// Returns the records with the attempts that earlier runs have made at their rows.
+    pub(super) fn with_earlier_attempts(
+        &mut self,
+        records: &RecordBatch,
+        rows: &[i64],
+    ) -> Result<RecordBatch, JobError> {
+        if self.tried.is_empty() {
+            return Ok(records.clone());
+        }
+        let tried: Vec<_> = rows.iter().map(|row| self.tried.remove(*row as u64).unwrap_or_default()).collect();
+        with_attempts(records, &tried)
+    }
+
+    /// Remembers attempts at rows that are left undone.
+    pub(super) fn leave_undone(&mut self, undone: &[(u64, u16)]) {
+        for (row, attempts) in undone {
+            self.tried.add(*row, *attempts);
+        }
+    }
+
+    /// Makes later commits have the options that were set meanwhile, which a retry inherits.
+    pub(super) fn keep_settings(&mut self) {
+        let control = ControlFiles::new(self.directory.storage().clone()).read();
+        self.last.set = control.unwrap_or_default().set;
     }
 
     pub(super) fn last_commit(&self) -> &Commit {
@@ -354,6 +385,7 @@ impl JobWriter {
         next.parts_sum = self.parts.sum();
         (self.totals.parts, self.totals.bytes) = (self.parts.len(), self.parts.bytes());
         next.totals = self.totals.clone();
+        next.tried = self.tried.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
         next.responders = self.responders.recent().iter().map(Origin::url).collect();

@@ -146,9 +146,8 @@ pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option
     let options = &options;
     let JobOptions { source: requested, sink, request, run, .. } = options;
     requested.inputs().try_for_each(refuse_pipe)?;
-    // With `head`, the source would not report the size of the whole input.
     let boundary_salt = BoundarySalt::default();
-    let read = SourceOptions { max_rows: None, boundary_salt: boundary_salt.clone(), ..requested.clone() };
+    let read = SourceOptions { boundary_salt: boundary_salt.clone(), ..requested.clone() };
     let mut source = source::open::open(&read)?;
     let schema = ResultColumns::new(requested, &options.selection, source.kept_fields())?.schema();
     let found = match &sink.output {

@@ -70,7 +70,7 @@ pub(super) fn preparer(defaults: Defaults, transports: Transports, host_by: Host
 }
 
 impl InputSample {
-    /// Reads the first rows of a source, which must not have a `head`.
+    /// Reads the first rows of a source.
     pub(super) fn of(
         source: &mut dyn Source,
         mut preparer: Preparer,

@@ -25,7 +25,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Computes the size of a source that was opened without `head`.
+    /// Computes the size of the source, as far as its rows are read.
     pub(super) fn of(source: &dyn Source, sample: &InputSample, requested: &SourceOptions, done: u64) -> Self {
         let known = source.size();
         let is_compressed = source.fingerprint().is_some_and(|fingerprint| fingerprint.is_compressed());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use headgate_core::error::JobError;
 use headgate_core::limits::MaxFailures;
+use headgate_core::live::Settings;
 use headgate_core::options::{EngineOptions, JobOptions, RequestOptions, RunOptions, SelectionOptions};
 use headgate_table::columns::result::ResultColumns;
 
@@ -60,7 +61,12 @@ impl FedRuns {
     pub(crate) fn run_for(self: &Arc<Self>, options: &JobOptions, columns: &ResultColumns) -> Result<RunUse, JobError> {
         check(options)?;
         // The caller learns of each failure, and one call must not end the run of another.
-        let run = RunOptions { max_failures: MaxFailures::Never, named_options: Vec::new(), ..options.run.clone() };
+        let run = RunOptions {
+            max_failures: MaxFailures::Never,
+            named_options: Vec::new(),
+            given: Settings::new(),
+            ..options.run.clone()
+        };
         let JobOptions { selection, request, engine, source, .. } = options;
         let named_address = named_address(source).or(request.named_address);
         let request = &RequestOptions { named_address, ..request.clone() };

@@ -108,7 +108,7 @@ fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
 
 /// Begins the run on `engine`, or on an engine of its own if there is none.
 fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> Result<Run, JobError> {
-    let PreparedJob { source, size, columns, done, output } = job;
+    let PreparedJob { source, size, max_rows, columns, done, output } = job;
     let stored_settings = match output.storage() {
         Some(storage) if output.may_be_set() => {
             StoredSettings::read(ControlFiles::new(storage.clone()), &options.run, options.sink.overwrites())?
@@ -130,6 +130,7 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
     let launch = Launch {
         rows: source.into(),
         size,
+        max_rows,
         columns,
         done,
         window: Arc::new(output.window(options)),

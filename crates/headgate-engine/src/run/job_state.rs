@@ -30,6 +30,7 @@ impl JobState {
             succeeded: commit.totals.succeeded,
             failed: commit.totals.failed,
             errors: commit.totals.errors.clone(),
+            max_rows: commit.trial_rows(),
             finished: commit.finished,
             resumable: self.resumable,
         }

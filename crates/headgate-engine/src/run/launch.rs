@@ -65,6 +65,8 @@ impl From<Option<Box<dyn Source>>> for RowsFrom {
 pub(super) struct Launch {
     pub(super) rows: RowsFrom,
     pub(super) size: SourceSize,
+    /// The number of rows to read; `None`: all.
+    pub(super) max_rows: Option<u64>,
     pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
@@ -233,6 +235,7 @@ impl Launch {
                     RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),
                     RowsFrom::Source(source) => source_thread::start(SourceThread {
                         source,
+                        max_rows: self.max_rows,
                         done: self.done,
                         rows: row_sender,
                         window: window.clone(),

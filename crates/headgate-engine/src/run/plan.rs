@@ -31,6 +31,8 @@ pub(super) struct PreparedJob {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
     pub(super) size: SourceSize,
+    /// The number of rows to read; `None`: all.
+    pub(super) max_rows: Option<u64>,
     pub(super) columns: ResultColumns,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
@@ -53,8 +55,10 @@ impl PreparedJob {
         source.peek()?;
         let columns = result_columns(options, source.as_ref())?;
         let sink = sink::open::open(&options.sink, &columns.schema())?;
+        let max_rows = options.source.max_rows;
         Ok(Self {
-            size: source.size(),
+            size: source.size().of_first(max_rows),
+            max_rows,
             source: Some(source),
             columns,
             done: DoneRows::default(),
@@ -81,6 +85,7 @@ impl PreparedJob {
             }
         }
         let commit = job.last_commit();
+        let max_rows = commit.max_rows;
         let source: Option<Box<dyn Source>> = if job.is_new() {
             // An input that is unreadable, or has no rows, is noticed before an earlier job is replaced.
             if !source.peek()? && job.replaces_results() {
@@ -92,19 +97,20 @@ impl PreparedJob {
             let comparison = Comparison { options: options.source.clone(), then: then.clone(), beyond };
             source.check_first(comparison.into_check());
             Some(source)
-        } else if commit.range.end == Some(done.watermark()) {
+        } else if commit.end() == Some(done.watermark()) {
             None
         } else {
             Some(source)
         };
         let output = PreparedOutput::Durable(Box::new(job));
-        Ok(Self { source, size, columns, done, output })
+        Ok(Self { source, size: size.of_first(max_rows), max_rows, columns, done, output })
     }
 
     /// Prepares a retry of failed rows.
     pub(super) fn retry(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
         Self {
             size: source.size(),
+            max_rows: None,
             columns,
             source: Some(source),
             done: DoneRows::default(),

@@ -150,9 +150,10 @@ impl SinkThread {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
-        let stopped_by = self.stopped_by.get().map(ToString::to_string);
+        let (undone, stopped_by) = (self.scheduler.drain_undone(), self.stopped_by.get().map(ToString::to_string));
         let ending = Ending {
             input_rows: self.input_rows.get().copied(),
+            undone: &undone,
             stopped: &stopped,
             stopped_by: stopped_by.as_deref(),
         };

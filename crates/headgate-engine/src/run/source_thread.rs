@@ -1,5 +1,5 @@
 //! The source's thread: reads the rows of the input that are not done yet. It reads no faster than the workers need rows, and
-//! no further than the window beyond the oldest unfinished row.
+//! no further than the window beyond the oldest unfinished row, or than the rows of a trial.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -19,12 +19,14 @@ use crate::run::weighing::Weighing;
 /// The state of the source's thread.
 pub(super) struct SourceThread {
     pub(super) source: Box<dyn Source>,
+    /// The number of rows to read; `None`: all.
+    pub(super) max_rows: Option<u64>,
     /// Rows that earlier runs have done.
     pub(super) done: DoneRows,
     pub(super) rows: RowSender,
     pub(super) window: Arc<Window>,
     pub(super) size: Arc<Mutex<SourceSize>>,
-    /// The number of rows of the input, once its end was reached.
+    /// The number of rows, once all were read.
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
     pub(super) weighing: Weighing,
@@ -51,7 +53,7 @@ pub(super) fn start(mut thread: SourceThread) -> Result<(), JobError> {
 
 impl SourceThread {
     fn run(&mut self) -> Result<(), JobError> {
-        let mut next = 0;
+        let (mut next, end) = (0, self.max_rows.unwrap_or(u64::MAX));
         while next < self.done.watermark() {
             next = (next + SKIP_STEP).min(self.done.watermark());
             self.source.skip_to(next)?;
@@ -60,19 +62,22 @@ impl SourceThread {
                 return Ok(());
             }
         }
-        while let Some(mut batch) = self.source.next_batch()? {
+        while next < end
+            && let Some(mut batch) = self.source.next_batch()?
+        {
             self.note_size();
             if batch.is_empty() {
                 self.rows.note_stall();
             }
-            next = batch.last().map_or(next, |row| row.ordinal + 1);
-            batch.retain(|row| !self.done.is_done(row.ordinal));
+            next = batch.last().map_or(next, |row| row.ordinal + 1).min(end);
+            batch.retain(|row| row.ordinal < end && !self.done.is_done(row.ordinal));
             self.weighing.weigh(&mut batch);
             if !self.send(batch) {
                 return Ok(());
             }
         }
         self.note_size();
+        self.size.lock().unwrap_or_else(PoisonError::into_inner).rows.get_or_insert(next);
         let _ = self.input_rows.set(next);
         Ok(())
     }
@@ -83,6 +88,7 @@ impl SourceThread {
     }
 
     fn note_size(&self) {
-        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = self.source.size();
+        let size = self.source.size().of_first(self.max_rows);
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = size;
     }
 }

@@ -97,6 +97,7 @@ impl Endpoints {
         let Self { size, columns, rows, window, sink } = self;
         let launch = Launch {
             size,
+            max_rows: None,
             columns,
             rows,
             done: DoneRows::default(),

@@ -125,7 +125,9 @@ pub struct JobFigures {
     pub failed: u64,
     /// Failed rows by kind of error, or by status as `status:503`.
     pub errors: BTreeMap<String, u64>,
-    /// Whether every row of the input is done.
+    /// The number of rows of a trial, which continues with a larger `max_rows`; `None`: the job reads all rows.
+    pub max_rows: Option<u64>,
+    /// Whether every row of the input, or of the trial, is done.
     pub finished: bool,
     /// Whether the same command continues where this run has ended.
     pub resumable: bool,

@@ -140,13 +140,12 @@ fn a_different_job_is_not_resumed_in_the_same_directory() {
     rig.options.request.headers = vec![("x-tenant".into(), "s3cr3t".into())];
     rig.options.request.body = Some(b"body".to_vec());
     rig.run();
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 11] = [
         ("format was ndjson, now it is parquet", |options| options.sink.format = Format::Parquet),
         ("url_column was url, now it is link", |options| options.source.url_column = "link".into()),
         ("method_column was not given, now it is verb", |options| options.source.method_column = Some("verb".into())),
         ("headers_column was not given, now it is h", |options| options.source.headers_column = Some("h".into())),
         ("body_column was not given, now it is b", |options| options.source.body_column = Some("b".into())),
-        ("max_rows was not given, now it is 3", |options| options.source.max_rows = Some(3)),
         ("method was not given, now it is PUT", |options| options.request.method = Some("PUT".into())),
         ("fail_on was 408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();

@@ -59,6 +59,8 @@ pub struct Shortage {
 pub struct Ending<'a> {
     /// Rows of the input, if its end was reached.
     pub input_rows: Option<u64>,
+    /// Rows that are left undone, each with the number of attempts that were made at it.
+    pub undone: &'a [(u64, u16)],
     /// Returns whether the job is stopping, so that work that can wait is left for the next run.
     pub stopped: &'a dyn Fn() -> bool,
     /// Why the run stopped by itself, if it did.

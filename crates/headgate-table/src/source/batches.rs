@@ -1,4 +1,4 @@
-//! Cuts the rows of an input into batches: bounds, `head`, and rows before the error that ended them.
+//! Cuts the rows of an input into batches: bounds, and rows before the error that ended them.
 
 use std::ops::Range;
 
@@ -84,7 +84,7 @@ pub(super) trait Rows: Send {
 pub(super) struct Batches {
     rows: Box<dyn Rows>,
     next_ordinal: u64,
-    /// The ordinal at which `head` stops.
+    /// The number of rows, once the end of the input was reached.
     end: Option<u64>,
     failed: Option<JobError>,
     reopener: Option<Reopener>,
@@ -104,11 +104,11 @@ struct Tracking {
 }
 
 impl Batches {
-    pub(super) fn boxed(rows: Box<dyn Rows>, head: Option<u64>, reopener: Option<Reopener>) -> Box<dyn Source> {
+    pub(super) fn boxed(rows: Box<dyn Rows>, reopener: Option<Reopener>) -> Box<dyn Source> {
         Box::new(Self {
             rows,
             next_ordinal: 0,
-            end: head,
+            end: None,
             failed: None,
             reopener,
             tracking: None,
@@ -238,12 +238,7 @@ impl Source for Batches {
     fn size(&self) -> SourceSize {
         let mut size = self.rows.size();
         if let Some(end) = self.end {
-            match &mut size.rows {
-                Some(rows) => *rows = end.min(*rows),
-                // The bytes of the first `head` rows are unknown, and the size of the whole file would mislead.
-                None if end != self.next_ordinal => size.bytes = None,
-                None => size.rows = self.end,
-            }
+            size.rows.get_or_insert(end);
         }
         size
     }

@@ -2,7 +2,7 @@
 //! space: however long the input, a source holds one batch and its read buffer.
 //!
 //! Each form of input is a file: `text`, `delimited`, `ndjson`, `parquet`, `pattern`. A form yields one row after another
-//! (`batches::Rows`); `batches` cuts them into batches, and applies `head` and the order of rows and errors, for all forms.
+//! (`batches::Rows`); `batches` cuts them into batches, and applies the order of rows and errors, for all forms.
 //! Several files are a form, too, made of those of the files: `several`.
 
 mod batches;

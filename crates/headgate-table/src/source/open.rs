@@ -100,7 +100,7 @@ fn begin_several(options: &SourceOptions, files: Arc<Surveyed>) -> Box<dyn Sourc
     let name = options.name().into_owned();
     let (its_options, its_files) = (options.clone(), files.clone());
     let open = Arc::new(move || Ok(begin_several(&its_options, its_files.clone())));
-    Batches::boxed(Box::new(Several::new(files)), options.max_rows, Some(Reopener { name, open }))
+    Batches::boxed(Box::new(Several::new(files)), Some(Reopener { name, open }))
 }
 
 /// Returns the source of an opened input, from its beginning. `None`: the input is not a file.
@@ -115,7 +115,7 @@ fn begin(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Result<Box<dyn
         }
         None => (Box::new(Pattern::open(options)?), Some(reopener(options, None))),
     };
-    Ok(Batches::boxed(rows, options.max_rows, reopener))
+    Ok(Batches::boxed(rows, reopener))
 }
 
 fn reopener(options: &SourceOptions, opened: Option<Arc<Opened>>) -> Reopener {

@@ -109,7 +109,7 @@ mod tests {
     fn lines_that_have_arrived_are_returned_before_the_reader_waits_for_more() {
         let pieces = vec!["http://a/\n", "http://b/\nhttp://c/\n", "http", "://d/\nhttp:", "//e/"];
         let text = Text::live("pieces", Pieces(pieces.into_iter()), &SourceOptions::default());
-        let mut source = Batches::boxed(Box::new(text.expect("no templates")), None, None);
+        let mut source = Batches::boxed(Box::new(text.expect("no templates")), None);
         let mut batches = Vec::new();
         while let Some(batch) = source.next_batch().expect("no error in memory") {
             batches.push(batch.iter().map(|row| row.url.to_string()).collect::<Vec<_>>().join(" "));

@@ -307,19 +307,6 @@ fn a_file_that_is_replaced_by_a_rename_is_read_as_it_was() {
     assert_same(&all, &read);
 }
 
-/// A job that reads only the first rows of a log ignores what happens to the rest.
-#[test]
-fn changes_after_the_rows_that_are_read_cause_no_error() {
-    let files = Files::new();
-    let all = lines(COUNT);
-    let options = SourceOptions { max_rows: Some(2000), ..old(&files, "urls.txt", text("", ["", ""], &all)) };
-    let mut source = open(&options);
-    source.next_batch().expect("a good file");
-    append(&options, b"http://late/\n");
-    let (rest, error) = drain_rest(source.as_mut());
-    assert_eq!((976, None, None), (rest.len(), error, source.note()));
-}
-
 #[test]
 fn a_parquet_file_that_is_rewritten_in_place_is_detected() {
     let files = Files::new();

@@ -307,15 +307,6 @@ fn kept_columns_keep_their_types_and_dictionaries_become_their_values() {
     assert_eq!(expected.as_slice(), kept.columns());
 }
 
-#[test]
-fn head_reads_only_the_first_rows() {
-    let files = Files::new();
-    let options =
-        SourceOptions { max_rows: Some(1100), ..write(&files, &batch(vec![("url", url_column(5000))]), 1000) };
-    assert_eq!(Some(1100), open(&options).size().rows);
-    assert_eq!(1100, rows(&options).len());
-}
-
 /// Flips one bit of each byte of the footer at a time: this bit is the sign of many of its numbers.
 #[test]
 fn a_damaged_footer_is_an_error_or_harmless_and_never_a_panic() {

@@ -240,21 +240,6 @@ fn a_skip_beyond_the_end_leaves_no_rows_and_reports_the_size_of_a_full_read() {
 }
 
 #[test]
-fn head_counts_from_the_first_row_of_the_input_even_after_a_skip() {
-    let files = Files::new();
-    for options in inputs(&files) {
-        for skip in [1000, 1090, 1100, 5000] {
-            let options = SourceOptions { max_rows: Some(1100), ..options.clone() };
-            let mut source = open(&options);
-            source.skip_to(skip).expect("a good input");
-            let (rows, _) = drain_from(source.as_mut(), skip);
-            let expected: Vec<u64> = (skip..1100).collect();
-            assert_eq!(expected, rows.iter().map(|row| row.ordinal).collect::<Vec<_>>(), "{}", options.input);
-        }
-    }
-}
-
-#[test]
 fn a_skip_back_to_an_earlier_row_is_refused() {
     let files = Files::new();
     let options = files.write("urls.txt", "http://a/\n".repeat(5));

@@ -86,20 +86,6 @@ fn the_size_is_known_in_bytes_and_at_the_end_in_rows() {
 }
 
 #[test]
-fn head_reads_only_the_first_rows_and_is_not_the_size_of_the_file() {
-    let files = Files::new();
-    let text = "http://a/\n".repeat(5000);
-    for (head, expected) in [(0, 0), (1, 1), (1024, 1024), (1025, 1025), (9999, 5000)] {
-        let options = SourceOptions { max_rows: Some(head), ..files.write("urls.txt", &text) };
-        let mut source = open(&options);
-        assert_eq!(if head == 0 { Some(50_000) } else { None }, source.size().bytes, "head {head}");
-        let (rows, error) = drain(source.as_mut());
-        assert_eq!((expected, None), (rows.len(), error), "head {head}");
-        assert_eq!(Some(expected as u64), source.size().rows, "head {head}");
-    }
-}
-
-#[test]
 fn extensions_are_recognised_in_any_case() {
     let files = Files::new();
     assert_eq!(["http://a/"].as_slice(), urls(&rows(&files.write("URLS.TXT", "http://a/"))));

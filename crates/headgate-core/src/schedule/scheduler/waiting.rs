@@ -17,6 +17,7 @@ impl Scheduler {
     /// `name`: its host; `None`: it can't be sent to any.
     pub fn offer(&mut self, mut row: Row, name: Option<&str>, now: Instant) {
         if self.is_stopped() {
+            self.leave_row_undone(&row);
             return;
         }
         let is_redirected = row.chain().is_some();
@@ -175,13 +176,14 @@ impl Scheduler {
         due: Instant,
         now: Instant,
     ) {
-        if self.is_stopped() {
-            return;
-        }
         let before = row.before();
         let first = before.map_or(first, |before| before.first);
         let was_refused = is_refused || before.is_some_and(|before| before.was_refused);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first, was_refused });
+        if self.is_stopped() {
+            self.leave_row_undone(&row);
+            return;
+        }
         let Some(index) = index.or_else(|| name.map(|name| self.host(name, now))) else {
             self.hostless.push_back(row);
             return;
@@ -247,7 +249,9 @@ impl Scheduler {
         if was_started_here {
             self.leave(index, None);
         }
-        if !self.is_stopped() {
+        if self.is_stopped() {
+            self.leave_row_undone(&row);
+        } else {
             let host = self.hosts.at(index);
             let last = self.next_turn;
             self.next_turn += 1;

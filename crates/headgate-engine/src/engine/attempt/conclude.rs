@@ -159,7 +159,8 @@ impl Attempt<'_> {
 
     /// Stops the run because a body can't be written. The row is left undone.
     fn stop_saving(&self, error: JobError) {
-        drop(self.share.lanes.take(self.lane));
+        let row = self.share.lanes.take(self.lane);
+        self.share.shared.scheduler.lock().leave_undone([(row.ordinal, row.attempts_before() + 1)]);
         self.share.release_host(self.lane);
         self.share.sent(Err(Some(error)));
     }

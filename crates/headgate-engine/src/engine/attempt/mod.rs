@@ -234,6 +234,7 @@ impl<'a> Attempt<'a> {
         }
         let (request, timeouts) = ((&**wire, body, &mut sending.files), &self.share.shared.limits.response.timeouts);
         let pending = client.send(site, request, timeouts, || self.expected(), state, cx)?;
+        self.share.lanes.note_sent(self.lane);
         Ok(pending.map_or(Sent::Whole, Sent::Pending))
     }
 

@@ -1,19 +1,23 @@
 //! The rounds of a retry, shared by its source and its sink: the rows of a few parts are retried at a time.
 
-use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use arrow_array::{BooleanArray, RecordBatch};
 use headgate_core::error::JobError;
-use roaring::{MultiOps as _, RoaringTreemap};
+use roaring::RoaringTreemap;
 
+use super::earlier_errors::EarlierErrors;
 use crate::job::commit::PartRecord;
+use crate::job::tried_rows::TriedRows;
 
 /// Parts whose rows are retried together.
 #[derive(Debug, Default)]
 pub(super) struct RetryRound {
     pub(super) parts: Vec<PartRecord>,
-    /// The rows to retry, by the number of their earlier attempts.
-    attempts: BTreeMap<i16, RoaringTreemap>,
+    /// The rows to retry, with the attempts in their earlier outcomes.
+    pub(super) tried: TriedRows,
+    /// The errors in these outcomes.
+    pub(super) errors: EarlierErrors,
     done: RoaringTreemap,
     /// The done rows whose outcomes are not committed.
     uncommitted: RoaringTreemap,
@@ -39,22 +43,8 @@ struct State {
 }
 
 impl RetryRound {
-    /// Adds a row to retry, with the number of its earlier attempts.
-    pub(super) fn add(&mut self, row: u64, attempts: i16) {
-        self.attempts.entry(attempts).or_default().insert(row);
-    }
-
-    /// Returns the rows to retry.
-    pub(super) fn rows(&self) -> RoaringTreemap {
-        self.attempts.values().union()
-    }
-
-    fn attempts_of(&self, row: u64) -> Option<i16> {
-        self.attempts.iter().find(|(_, rows)| rows.contains(row)).map(|(attempts, _)| *attempts)
-    }
-
     fn is_complete(&self) -> bool {
-        self.done.len() == self.attempts.values().map(RoaringTreemap::len).sum::<u64>()
+        self.done.len() == self.tried.len()
     }
 }
 
@@ -72,19 +62,29 @@ impl Rounds {
     }
 
     /// Notes rows that have an outcome, for the sink. Returns the number of earlier attempts of each.
-    pub(super) fn record(&self, rows: &[i64]) -> Result<Vec<i16>, JobError> {
+    pub(super) fn record(&self, rows: &[i64]) -> Result<Vec<u16>, JobError> {
         let mut state = self.state();
         let round = state.round.as_mut();
         let round = round.ok_or_else(|| JobError::internal("a row ended that was not retried"))?;
         let mut tried = Vec::with_capacity(rows.len());
         for row in rows.iter().map(|row| *row as u64) {
-            match round.attempts_of(row) {
+            match round.tried.of(row) {
                 Some(attempts) if round.done.insert(row) => tried.push(attempts),
                 _ => return Err(JobError::internal(format!("row {row} ended twice, or was not retried"))),
             }
             round.uncommitted.insert(row);
         }
         Ok(tried)
+    }
+
+    /// Returns the outcomes of rows of the round with the errors of earlier ones.
+    pub(super) fn with_earlier_errors(
+        &self,
+        records: &RecordBatch,
+        failed: Option<&BooleanArray>,
+    ) -> Result<RecordBatch, JobError> {
+        let state = self.state();
+        state.round.as_ref().map_or_else(|| Ok(records.clone()), |round| round.errors.add_to(records, failed))
     }
 
     /// Returns whether all rows of the round have an outcome.

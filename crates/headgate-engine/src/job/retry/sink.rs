@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{ArrayRef, BooleanArray, Int16Array, RecordBatch};
+use arrow_array::BooleanArray;
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
 use headgate_table::columns::builder::OutcomeBatch;
@@ -15,7 +15,7 @@ use headgate_table::sink::{Ending, Shortage, Sink};
 use super::rounds::{RoundOutcomes, Rounds};
 use crate::job::commit::PartRecord;
 use crate::job::done_rows::DoneRows;
-use crate::job::records::{attempts_of, rows, select};
+use crate::job::records::{rows, select, with_attempts};
 use crate::job::writer::{CommitChange, JobWriter};
 
 /// After parts were replaced, the pause before the next time is this many times as long: at most a tenth of the time is used.
@@ -48,7 +48,8 @@ impl RetrySink {
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
         let rows = rows(&batch.records)?;
         let tried = self.rounds.record(&rows)?;
-        let records = with_attempts(&batch.records, &tried)?;
+        let records = self.writer.with_earlier_attempts(&with_attempts(&batch.records, &tried)?, &rows)?;
+        let records = self.rounds.with_earlier_errors(&records, batch.failed.as_ref())?;
         self.writer.write(&records, batch.failed.as_ref())?;
         self.replace_if_due()
     }
@@ -86,11 +87,13 @@ impl RetrySink {
     fn end(&mut self, ending: &Ending) -> Result<(), JobError> {
         let last = self.writer.last_commit();
         let (input_rows, is_finished) = (last.range.end, last.finished);
-        let waits_to_finish = !is_finished && input_rows == Some(self.done_rows.watermark());
-        if self.writer.run_rows() == 0 && !waits_to_finish && !self.writer.has_used_budgets() {
+        let waits_to_finish = !is_finished && last.end() == Some(self.done_rows.watermark());
+        let has_news = self.writer.run_rows() > 0 || !ending.undone.is_empty() || self.writer.has_used_budgets();
+        if !has_news && !waits_to_finish {
             // No row was retried, so there is nothing to commit.
             return Ok(());
         }
+        self.writer.leave_undone(ending.undone);
         self.replace()?;
         self.writer.finish(&self.done_rows, input_rows, ending)
     }
@@ -122,16 +125,4 @@ impl Sink for RetrySink {
         self.rounds.close();
         ended
     }
-}
-
-/// Returns the records with the earlier attempts added to each row.
-fn with_attempts(records: &RecordBatch, tried: &[i16]) -> Result<RecordBatch, JobError> {
-    let now = attempts_of(records)?;
-    let sum: Int16Array = now.values().iter().zip(tried).map(|(now, before)| now.saturating_add(*before)).collect();
-    let schema = records.schema();
-    let columns = schema.fields().iter().zip(records.columns()).map(|(field, column)| {
-        if field.name() == "attempts" { Arc::new(sum.clone()) as ArrayRef } else { column.clone() }
-    });
-    RecordBatch::try_new(schema.clone(), columns.collect())
-        .map_err(|error| JobError::internal(format!("attempts can't be added up: {error}")))
 }

@@ -17,15 +17,19 @@ use crate::job::done_rows::DoneRows;
 const SMALL_SHARE: u64 = 4;
 
 impl JobWriter {
-    /// Makes the last commits of a run: one for the rest of the rows and, if every row of the input is done, those for merged
-    /// parts.
+    /// Makes the last commits of a run: one for the rest of the rows and, if every row of the input or of a trial is done,
+    /// those for merged parts. `rows_read`: the number of rows, if all were read.
     pub(in crate::job) fn finish(
         &mut self,
         done_rows: &DoneRows,
-        input_rows: Option<u64>,
+        rows_read: Option<u64>,
         ending: &Ending<'_>,
     ) -> Result<(), JobError> {
-        let is_complete = input_rows == Some(done_rows.watermark());
+        // The input may go on after the rows of a trial.
+        let input_rows = rows_read.filter(|rows| self.last.max_rows != Some(*rows));
+        // An earlier run that was stopped may have done rows after those of the trial.
+        let is_complete =
+            input_rows.or(self.last.end()) == Some(done_rows.watermark()) && done_rows.end() == done_rows.watermark();
         if is_complete && self.is_empty() {
             // A job without rows has one part without rows, so that `OUT/*.parquet` always matches a file.
             self.open(PartKind::Succeeded)?;

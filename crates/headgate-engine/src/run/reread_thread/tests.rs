@@ -56,6 +56,7 @@ fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
         weighing: Weighing::new(&Limits::default()),
         size: Arc::new(Mutex::new(source.size())),
         source,
+        max_rows: None,
         done: DoneRows::default(),
         rows: sender,
         window: window.clone(),
