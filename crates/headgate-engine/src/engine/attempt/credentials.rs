@@ -35,7 +35,7 @@ impl Attempt<'_> {
         let credentials = self.row(|row| share.preparer.borrow_mut().credentials_of(row))?;
         let in_a_row = credentials.note_refusal();
         let renewal = share.shared.renewal.as_ref().filter(|_| status == UNAUTHORIZED)?;
-        if self.was_refused() {
+        if self.was_refused() && site.version == renewal.defaults.version() {
             renewal.note_retry(false);
             return None;
         }
