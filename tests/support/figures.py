@@ -136,6 +136,7 @@ STATUS: dict[str, Any] = {
             "committed_at": "2026-11-20T20:21:07.161937Z",
             "rows": 60_000,
             "ended": False,
+            "stopped_by": None,
         },
         {
             "command": "fetch",
@@ -143,6 +144,7 @@ STATUS: dict[str, Any] = {
             "committed_at": "2026-11-20T21:00:05.161937Z",
             "rows": 100_000,
             "ended": True,
+            "stopped_by": None,
         },
     ],
 }

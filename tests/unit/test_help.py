@@ -203,7 +203,7 @@ def test_values_in_the_help_are_as_they_are_typed() -> None:
     page = " ".join(printed("help", "limits").split())
     assert 'A mapping such as "slow.example=2,*=auto" limits hosts by their names' in page
     assert "Default: no limit but --concurrency." in page
-    assert 'as in "429,5xx"; with "none", a row succeeds' in printed("help", "--fail-on").replace("\n      ", " ")
+    assert 'as in "429,5xx"; unauthorized are 401' in printed("help", "--fail-on").replace("\n      ", " ")
     assert "or @FILE for a file with one on each line" in " ".join(printed("help", "--proxy").split())
     assert "the token in this file" in printed("help", "--bearer")
     assert "--network public" in printed("fetch", "--help")

@@ -25,8 +25,9 @@ at most 10/s by --rate: 100 rows take 10 s, unless responses take more than 10 s
 
 
 def report(text: str) -> str:
-    """Returns the report in the output of the command, without the line about this machine and without the requests."""
-    return re.sub(r"^  machine .*\n(?: .*\n)*", "", text.partition("\n\n")[0] + "\n", flags=re.MULTILINE)
+    """Returns the report in the output of the command, without the lines about this machine and without the requests."""
+    report = re.sub(r"^  disk .*\n(?:    .*\n)*", "", text.partition("\n\n")[0] + "\n", flags=re.MULTILINE)
+    return re.sub(r"^  machine .*\n(?: .*\n)*", "", report, flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize(

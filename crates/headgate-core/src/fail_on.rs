@@ -53,7 +53,11 @@ impl FromStr for FailOn {
         let statuses: Vec<&str> = parts().filter(|part| *part != UNAUTHORIZED).collect();
         let unauthorized = statuses.len() < parts().count();
         let statuses = statuses.join(",").parse().map_err(|error: String| {
-            error.replacen("write codes and classes, such as 429,5xx", "write codes, classes and unauthorized, such as unauthorized,429,5xx", 1)
+            error.replacen(
+                "write codes and classes, such as 429,5xx",
+                "write codes, classes and unauthorized, such as unauthorized,429,5xx",
+                1,
+            )
         })?;
         Ok(Self { statuses, unauthorized })
     }

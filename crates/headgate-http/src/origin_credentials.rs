@@ -48,7 +48,12 @@ pub struct RefusedRows {
 
 impl OriginCredentials {
     fn new(origin: Origin) -> Self {
-        Self { origin, is_accepted: AtomicBool::new(false), is_refused: AtomicBool::new(false), state: Mutex::default() }
+        Self {
+            origin,
+            is_accepted: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            state: Mutex::default(),
+        }
     }
 
     /// Returns whether no more rows are sent there, as the origin does not accept the credentials.

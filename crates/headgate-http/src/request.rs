@@ -143,8 +143,14 @@ impl Preparer {
             end.extend_from_slice(&defaults.body.bytes);
         }
         let foreign_sites = Sites::new(sites.without_certificate());
-        let mut preparer =
-            Self { live, version, defaults, plain: (begin.into(), end.into()), sites: Sites::new(sites), foreign_sites };
+        let mut preparer = Self {
+            live,
+            version,
+            defaults,
+            plain: (begin.into(), end.into()),
+            sites: Sites::new(sites),
+            foreign_sites,
+        };
         preparer.sites.renew(version);
         preparer
     }

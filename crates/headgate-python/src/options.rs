@@ -233,9 +233,11 @@ impl OptionReader<'_, '_> {
 
     /// Reads where tokens come from: a command, or a callable that returns one.
     fn read_token(&self, token: &mut TokenOptions) {
-        self.read_as(OptionName::TokenCommand, &mut token.source, |command: Option<String>| match command.as_deref().map(str::trim) {
-            Some("") => Err("is empty: name a command that writes a token".into()),
-            _ => Ok(command.map(TokenSource::Command)),
+        self.read_as(OptionName::TokenCommand, &mut token.source, |command: Option<String>| {
+            match command.as_deref().map(str::trim) {
+                Some("") => Err("is empty: name a command that writes a token".into()),
+                _ => Ok(command.map(TokenSource::Command)),
+            }
         });
         if let Some(provider) = self.attribute("token_provider").filter(|provider| !provider.is_none()) {
             token.source = Some(TokenSource::Provider(Arc::new(PythonToken(provider.unbind()))));

@@ -18,9 +18,8 @@ impl ProvideToken for PythonToken {
                 if text.is_empty() { kind } else { format!("{kind}: {text}") }
             };
             let token = self.0.call0(py).map_err(shown)?;
-            let token: String = token.extract(py).map_err(|_| {
-                format!("it must be text, not {}", kind_of(token.bind(py)))
-            })?;
+            let token: String =
+                token.extract(py).map_err(|_| format!("it must be text, not {}", kind_of(token.bind(py))))?;
             match token.trim() {
                 "" => Err("it is empty".to_owned()),
                 token => Ok(token.to_owned()),

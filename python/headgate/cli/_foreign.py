@@ -147,7 +147,6 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--max-connection-per-server": {"aria2": "--concurrency-per-host"},
     "--max-filesize": {"curl": "--max-body-size"},
     "--max-redirect": {"wget": "--max-redirects"},
-    "--max-requests": {_OTHERS: _ROWS},
     "--max-retries": {_OTHERS: _RETRIES},
     "--max-time": {"curl": _TIMEOUT},
     "--max-tries": {"aria2": _RETRIES},

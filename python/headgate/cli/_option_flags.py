@@ -94,12 +94,13 @@ def read(values: Values, options: OptionSet[Any], *, inputs: Sequence[str] = ())
 
 def read_texts(values: Values, options: OptionSet[Any]) -> dict[str, str]:
     """Returns the typed values as text."""
+    known = typed(options)
     given = {
         name: _joined(values, name) if option.given_as in _REPEATING else values.text(name)
-        for name, option in typed(options).items()
+        for name, option in known.items()
     }
     return {
-        name: _with_path(text) if options.entries[name].option.given_as == "token" else text
+        name: _with_path(text) if known[name].given_as == "token" else text
         for name, text in given.items()
         if text is not None
     }

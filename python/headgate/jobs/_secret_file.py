@@ -2,7 +2,6 @@
 
 import os
 import stat
-from pathlib import Path
 from typing import Any, Final, Self
 
 MAX_BYTES: Final = 1024**2
@@ -67,7 +66,7 @@ def read(path: str) -> str:
     # A descriptor such as `/dev/fd/63` is gone when this process has ended its shell's redirection.
     can_be_read_again = is_regular and not os.fsdecode(path).startswith(("/dev/", "/proc/"))
     text = as_text(data)
-    return SecretText(text, str(Path(os.fsdecode(path)).absolute())) if can_be_read_again else text
+    return SecretText(text, os.path.abspath(os.fsdecode(path))) if can_be_read_again else text
 
 
 def as_text(data: bytes) -> str:

@@ -37,7 +37,7 @@ class JobRun:
     committed_at: datetime
     rows: int
     ended: bool
-    stopped_by: str | None
+    stopped_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

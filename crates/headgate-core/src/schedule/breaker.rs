@@ -161,7 +161,13 @@ impl Breaker {
     }
 
     /// Records that an attempt that began at `started` ended without response headers.
-    pub(super) fn silent(&mut self, (started, in_flight): (Instant, u32), down_after: Duration, now: Instant, rng: &mut Rng) {
+    pub(super) fn silent(
+        &mut self,
+        (started, in_flight): (Instant, u32),
+        down_after: Duration,
+        now: Instant,
+        rng: &mut Rng,
+    ) {
         let silence = self.silence.get_or_insert(Silence { attempts: 0, since: now, until: now });
         silence.until = now;
         silence.attempts = silence.attempts.saturating_add(1);

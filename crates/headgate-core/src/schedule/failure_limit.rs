@@ -130,7 +130,11 @@ impl FailureLimit {
             return;
         }
         let keeps_rows = |rule| matches!(rule, MaxFailures::Count(_));
-        let causes = if keeps_rows(self.rule) && keeps_rows(rule) { std::mem::take(&mut self.causes) } else { Causes::default() };
+        let causes = if keeps_rows(self.rule) && keeps_rows(rule) {
+            std::mem::take(&mut self.causes)
+        } else {
+            Causes::default()
+        };
         *self = Self { causes, ..Self::new(rule) };
     }
 
@@ -159,7 +163,8 @@ impl FailureLimit {
         };
         let why = why.or_else(|| {
             let is_over = self.is_probing && self.outcomes >= PROBE_ROWS;
-            is_over.then(|| format!("the job had stopped, and the first {} rows of this run failed, too", self.outcomes))
+            is_over
+                .then(|| format!("the job had stopped, and the first {} rows of this run failed, too", self.outcomes))
         });
         self.is_settled |= why.is_some();
         why.map(|why| message!("{why}: ", self.causes.most_frequent()))
@@ -256,12 +261,18 @@ mod tests {
     fn a_share_is_one_of_the_last_thousand_and_a_count_is_one_of_all() {
         let every_second = |row| TLS.filter(|_| row % 2 == 0);
         let (row, why) = stops(MaxFailures::Share(0.5), 2, every_second).expect("half of them fail");
-        assert_eq!((1000, "500 of the last 1,000 rows failed: 500 of them with tls, the first of these: row of host 0"), (row, &*why));
+        assert_eq!(
+            (1000, "500 of the last 1,000 rows failed: 500 of them with tls, the first of these: row of host 0"),
+            (row, &*why)
+        );
         assert_eq!(None, stops(MaxFailures::Share(0.51), 2, every_second));
         let later = |row| TLS.filter(|_| row > 3000);
         assert_eq!(Some(3510), stops(MaxFailures::Share(0.51), 2, later).map(|(row, _)| row));
         let (row, why) = stops(MaxFailures::Count(20), 2, every_second).expect("more than 20 fail");
-        assert_eq!((42, "more than 20 rows failed: 21 of them with tls, the first of these: row of host 0"), (row, &*why));
+        assert_eq!(
+            (42, "more than 20 rows failed: 21 of them with tls, the first of these: row of host 0"),
+            (row, &*why)
+        );
         assert_eq!(Some(1), stops(MaxFailures::Count(0), 2, |_| TLS).map(|(row, _)| row));
         assert_eq!(None, stops(MaxFailures::Never, 1, |_| TLS));
     }

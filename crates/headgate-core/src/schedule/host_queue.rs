@@ -343,7 +343,8 @@ impl HostQueue {
         let retries = self.retries.extract_if(.., |_, row| leaves(row));
         let mut removed: Vec<Row> = retries.map(|(_, row)| row).collect();
         for waiting in [&mut self.redirected, &mut self.new_rows] {
-            let (left, kept): (Vec<_>, Vec<_>) = mem::take(waiting).into_iter().partition(|waiting| leaves(&waiting.row));
+            let (left, kept): (Vec<_>, Vec<_>) =
+                mem::take(waiting).into_iter().partition(|waiting| leaves(&waiting.row));
             *waiting = kept.into();
             removed.extend(left.into_iter().map(|waiting| waiting.row));
         }

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use headgate_core::clock::Clock;
 use headgate_core::error::Failure;
-use headgate_core::selected::SelectValues;
 use headgate_core::fail_on::FailOn;
 use headgate_core::message::Message;
+use headgate_core::selected::SelectValues;
 use headgate_http::client::AttemptLimits;
 use headgate_http::method::Methods;
 use headgate_http::robots::RobotsTable;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::columns::result::ResultColumns;
 
-use crate::engine::credentials::Renewal;
 use crate::engine::failure::FirstFailure;
+use crate::engine::renewal::Renewal;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::queue::responders::Responders;

@@ -13,7 +13,7 @@ pub(crate) struct SharedFailureLimit {
     limit: Mutex<FailureLimit>,
     /// See [`FailureLimit::is_settled`].
     is_settled: AtomicBool,
-    /// The first rows are a probe, and the scheduler holds back the others.
+    /// The first rows are a probe, until one of them succeeds.
     is_probing: AtomicBool,
     /// Why the run stopped itself.
     stopped_by: Arc<OnceLock<Message>>,

@@ -48,7 +48,15 @@ impl HeaderRecord {
         let missing: BTreeSet<&String> = had.filter(|name| !given.contains(name)).collect();
         let phrase = |name: &String| {
             let options = if name == AUTHORIZATION {
-                message!(OptionName::User, ", ", OptionName::Bearer, ", ", OptionName::TokenCommand, " or ", OptionName::Headers)
+                message!(
+                    OptionName::User,
+                    ", ",
+                    OptionName::Bearer,
+                    ", ",
+                    OptionName::TokenCommand,
+                    " or ",
+                    OptionName::Headers
+                )
             } else {
                 OptionName::Headers.into()
             };

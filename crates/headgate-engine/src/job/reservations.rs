@@ -139,13 +139,9 @@ mod tests {
     #[test]
     fn a_reservation_lasts_for_two_intervals_and_grows_slowly() {
         let (mut reservations, mut now) = of_requests(10_000_000);
-        for (expected, spent, seconds) in [
-            (1050, 0, 0),
-            (5050, 1000, 1),
-            (21_050, 4000, 1),
-            (29_050, 8000, 2),
-            (93_050, 16_000, 0),
-        ] {
+        for (expected, spent, seconds) in
+            [(1050, 0, 0), (5050, 1000, 1), (21_050, 4000, 1), (29_050, 8000, 2), (93_050, 16_000, 0)]
+        {
             reservations.budgets.requests.spend(spent);
             now += SECOND * seconds;
             assert_eq!(expected, commit(&mut reservations, Some(2 * SECOND), now).reserved, "{spent} in {seconds} s");

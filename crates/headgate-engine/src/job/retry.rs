@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use arrow_schema::{Fields, SchemaRef};
 use headgate_core::boundary_salt::BoundarySalt;
-use headgate_core::defaults::DEFAULT_USER_AGENT;
 use headgate_core::credentials::credential_options;
+use headgate_core::defaults::DEFAULT_USER_AGENT;
 use headgate_core::error::{ErrorKind, JobError};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;

@@ -157,14 +157,8 @@ impl JobWriter {
         let CommittedState { mut last, parts, until_checkpoint } = committed;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
-        let run = RunRecord {
-            command: command.into(),
-            started_at,
-            committed_at,
-            rows: 0,
-            ended: false,
-            stopped_by: None,
-        };
+        let run =
+            RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false, stopped_by: None };
         last.begin_run(run);
         let started = clock();
         let writer = Self {

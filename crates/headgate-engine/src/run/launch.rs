@@ -30,8 +30,9 @@ use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
 use super::weighing::Weighing;
-use crate::engine::credentials::{self, EndRenewal, Renewal, Renewer};
+use crate::engine::credentials::renewer::{self, Renewer};
 use crate::engine::failure::FirstFailure;
+use crate::engine::renewal::{EndRenewal, Renewal};
 use crate::engine::shared::Shared;
 use crate::engine::shared_failure_limit::SharedFailureLimit;
 use crate::engine::shared_scheduler::SharedScheduler;
@@ -229,7 +230,7 @@ impl Launch {
                     let (options, key_salt) = (self.request.clone(), self.key_salt);
                     let published = options.clone();
                     let renewer = Renewer { renewal, shared: of_renewer, options, published, key_salt, is_fed };
-                    credentials::start(renewer, failure.clone())?;
+                    renewer::start(renewer, failure.clone())?;
                 }
                 match self.rows {
                     RowsFrom::Caller => feeder = Some(RowFeeder::new(row_sender)),

@@ -12,7 +12,7 @@ use headgate_core::options::RunOptions;
 use headgate_core::target::host_key;
 use tokio::sync::watch;
 
-use crate::engine::credentials::Renewal;
+use crate::engine::renewal::Renewal;
 use crate::engine::{Capacity, Engine};
 use crate::job::control::{Control, ControlError, ControlFiles, ControlVersion, SettingsChange};
 

@@ -11,8 +11,8 @@ use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::{Ending, Shortage, Sink};
 
 use super::live::LiveRun;
-use crate::engine::credentials::EndRenewal;
 use crate::engine::failure::FirstFailure;
+use crate::engine::renewal::EndRenewal;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, runtime, spawn};
 use crate::job::JobProgress;

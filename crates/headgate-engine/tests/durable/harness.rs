@@ -196,7 +196,8 @@ impl Bench {
                 self.save(&mut outcome);
             }
             let fail_on = &self.options.request.fail_on;
-            let has_status = outcome.response.as_ref().is_some_and(|response| fail_on.contains(response.status, || false));
+            let has_status =
+                outcome.response.as_ref().is_some_and(|response| fail_on.contains(response.status, || false));
             let failed = outcome.failure.is_some() || has_status;
             builder.push(outcome.as_ref(), failed);
         }

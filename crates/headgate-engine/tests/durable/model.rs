@@ -140,8 +140,12 @@ impl Model {
 
     /// Finishes the run, and returns whether every row was done; a crash may have come before.
     fn finish_run(&mut self, input_rows: Option<u64>) -> bool {
-        let finished =
-            self.sink.as_mut().unwrap().finish(&Ending { input_rows, undone: &[], stopped: &|| input_rows.is_none(), stopped_by: None });
+        let finished = self.sink.as_mut().unwrap().finish(&Ending {
+            input_rows,
+            undone: &[],
+            stopped: &|| input_rows.is_none(),
+            stopped_by: None,
+        });
         let ended = self.update(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
         self.resume();
         ended

@@ -18,7 +18,8 @@ fn failed(fail_on: Option<&str>) -> Vec<u16> {
     let (rows, summary) = rig.run();
     assert_eq!(STATUSES.to_vec(), rows.iter().filter_map(|row| row.status).collect::<Vec<_>>());
     // The helper that reads the results checks that each row is in a file of its kind.
-    let failed: Vec<&ResultRow> = rows.iter().filter(|row| row.is_failed(rig.options.request.fail_on.statuses())).collect();
+    let failed: Vec<&ResultRow> =
+        rows.iter().filter(|row| row.is_failed(rig.options.request.fail_on.statuses())).collect();
     assert_eq!(failed.len() as u64, summary.failed);
     assert_eq!((rows.len() - failed.len()) as u64, summary.succeeded);
     let counted = |status| summary.errors.get(&format!("status:{status}")) == Some(&1);

@@ -184,7 +184,10 @@ fn cookies_of_one_hop_are_sent_to_the_next_if_cookies_are_enabled() {
         *follow(&at("http://a/x"), "GET", 302, headers).expect("good").expect("it is followed"),
     );
     let mut wire = Vec::new();
-    let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good")), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(
+        LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good")),
+        SiteMaker::for_tests(),
+    );
     preparer.write(&row, &mut wire).expect("good");
     assert!(String::from_utf8_lossy(&wire).contains("\r\ncookie: a=1; b=2\r\n"));
 }

@@ -76,7 +76,7 @@ fn a_row_without_credentials_sends_only_its_own() {
     let own = |without_credentials| Some(Box::new(OwnOptions { without_credentials, ..OwnOptions::default() }));
     let sent = |extra: RowExtra| -> Vec<String> {
         let row = Row { ordinal: 7, ..row_with(extra) };
-        let mut preparer = Preparer::new(Defaults::new(&options).expect("good options"), SiteMaker::for_tests());
+        let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
         let mut wire = Vec::new();
         // The second time, the site is known.
         for _ in 0..2 {
@@ -122,7 +122,8 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     ] {
         let options =
             RequestOptions { method: Some(method.into()), body: Some(body.into()), ..RequestOptions::default() };
-        let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
+        let mut preparer =
+            Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
         for extra in [None, Some(RowExtra { method: Some("HEAD".into()), ..RowExtra::default() })] {
             let row = Row { extra: extra.map(Box::new), ..Row::new(0, url) };
             let request = preparer.prepare(&row).expect("valid");
@@ -136,8 +137,10 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
     }
     let body = Bytes::from(vec![b'x'; JOINED_BODY_BYTES + 1]);
     let long = RowExtra { body: Some(body.clone().into()), ..RowExtra::default() };
-    let mut preparer =
-        Preparer::new(LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good options")), SiteMaker::for_tests());
+    let mut preparer = Preparer::new(
+        LiveDefaults::new(Defaults::new(&RequestOptions::default()).expect("good options")),
+        SiteMaker::for_tests(),
+    );
     let mut wire = Vec::new();
     assert_eq!(BodyRest::Bytes(body), preparer.write(&row_with(long), &mut wire).expect("valid").1);
     assert!(wire.ends_with(b"\r\ncontent-length: 32769\r\n\r\n"));
@@ -244,7 +247,8 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let row = row_with(RowExtra { body, body_type: Some("image/png".into()), ..RowExtra::default() });
     let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
     let mut wire = Vec::new();
-    let (_, rest) = Preparer::new(LiveDefaults::new(defaults), SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
+    let (_, rest) =
+        Preparer::new(LiveDefaults::new(defaults), SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
     assert_eq!(BodyRest::Files(pieces), rest);
     end_head(1001, &mut wire);
     let head = String::from_utf8(wire).expect("ASCII");

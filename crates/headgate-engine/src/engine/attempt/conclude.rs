@@ -110,7 +110,8 @@ impl Attempt<'_> {
         if open.is_some() {
             self.apply_head(headers);
         }
-        let new_credentials = sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
+        let new_credentials =
+            sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
         // A body that is handed out continues, unless the row is retried.
         let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
         let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, Instant::now());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::fail_on::is_unauthorized;
 use headgate_core::message;
 use headgate_core::message::OptionName;
@@ -14,15 +13,10 @@ use headgate_core::schedule::retry::NewCredentials;
 use headgate_http::origin_credentials::{OriginCredentials, RefusedRows, refuses_credentials};
 use headgate_http::site::Site;
 
-use super::Attempt;
+use super::{Attempt, refused};
 use crate::engine::share::Share;
 
 const UNAUTHORIZED: u16 = 401;
-
-/// Returns the failure of a row whose origin refuses the credentials.
-pub(in crate::engine) fn refused() -> Failure {
-    Failure::new(ErrorKind::Credentials, "its origin has refused the credentials of many rows").lasting()
-}
 
 impl Attempt<'_> {
     /// Records a response with this status. Returns when the row is sent with new credentials, if it is retried with them.
@@ -78,8 +72,14 @@ impl Share {
         let RefusedRows { rows, first } = rows;
         let origin = &credentials.origin;
         let only = if is_unauthorized(status) { status.to_string() } else { "credentials".to_owned() };
-        let what = format!("{origin} refuses the credentials: {rows} rows in a row ended with status {status}, the first is row {first}");
-        let advice = message!("replace them; then the same command continues, and headgate retry with ", OptionName::Only.set(&*only), " sends the failed rows");
+        let what = format!(
+            "{origin} refuses the credentials: {rows} rows in a row ended with status {status}, the first is row {first}"
+        );
+        let advice = message!(
+            "replace them; then the same command continues, and headgate retry with ",
+            OptionName::Only.set(&*only),
+            " sends the failed rows"
+        );
         let is_refused = |row: &Row| {
             let credentials = self.preparer.borrow_mut().credentials_of(row);
             credentials.is_some_and(|credentials| credentials.is_refused())

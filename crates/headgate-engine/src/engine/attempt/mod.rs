@@ -14,8 +14,6 @@ mod select;
 mod stream_body;
 mod whole_response;
 
-pub(super) use self::credentials::refused;
-
 use std::future::poll_fn;
 use std::mem;
 use std::rc::Rc;
@@ -144,6 +142,11 @@ impl NoResponse {
     }
 }
 
+/// Returns the failure of a row whose origin refuses the credentials.
+pub(super) fn refused() -> Failure {
+    Failure::new(ErrorKind::Credentials, "its origin has refused the credentials of many rows").lasting()
+}
+
 impl<'a> Attempt<'a> {
     pub(super) fn new(share: &'a Share, lane: LaneIndex, started: Instant) -> Self {
         Self { share, lane, started }
@@ -212,7 +215,7 @@ impl<'a> Attempt<'a> {
         if self.share.shared.has_refused_origins.load(Ordering::Relaxed)
             && site.credentials.as_ref().is_some_and(|credentials| credentials.is_refused())
         {
-            return Err(credentials::refused());
+            return Err(refused());
         }
         let body = match rest {
             BodyRest::Bytes(body) => body,

@@ -38,11 +38,7 @@ impl From<String> for CommandFailure {
 ///
 /// # Errors
 /// Why there is no token.
-pub(super) fn token(
-    command: &str,
-    timeout: Duration,
-    has_ended: impl Fn() -> bool,
-) -> Result<String, CommandFailure> {
+pub(super) fn token(command: &str, timeout: Duration, has_ended: impl Fn() -> bool) -> Result<String, CommandFailure> {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().map_err(|error| format!("it can't be started: {}", cause(&error)))?;
@@ -64,7 +60,9 @@ pub(super) fn token(
     let token = token.trim();
     match token {
         "" => Err("it wrote nothing to its standard output".to_owned().into()),
-        _ if token.contains('\n') => Err("it wrote several lines: the output must be the token alone".to_owned().into()),
+        _ if token.contains('\n') => {
+            Err("it wrote several lines: the output must be the token alone".to_owned().into())
+        }
         _ => Ok(token.to_owned()),
     }
 }

@@ -12,9 +12,10 @@ use headgate_core::token_source::{SecretFile, TokenSource};
 use headgate_http::defaults::Defaults;
 use headgate_http::idempotency_key::KeySalt;
 
+use super::command;
 use super::secret_file::{self, FileVersion};
-use super::{Renewal, command};
 use crate::engine::failure::FirstFailure;
+use crate::engine::renewal::Renewal;
 use crate::engine::shared::Shared;
 use crate::engine::spawn;
 
@@ -131,7 +132,9 @@ impl Renewer {
                 Some(_) if self.is_fed => state.is_nudged.then_some(now),
                 Some(failing) => Some(failing.next),
                 // A client fetches its first token for its first request.
-                None if self.is_fed && state.renewed_at.is_none() && self.options.token.source.is_some() => state.is_nudged.then_some(now),
+                None if self.is_fed && state.renewed_at.is_none() && self.options.token.source.is_some() => {
+                    state.is_nudged.then_some(now)
+                }
                 None if state.is_awaited => Some(state.not_before.unwrap_or(now)),
                 None => of_ttl,
             };
@@ -220,7 +223,12 @@ impl Renewer {
             shared.stop_run(error.why);
         } else if now.duration_since(since) >= timeout {
             let time = timeout.as_secs_f64();
-            shared.stop_run(message!("there were no credentials for {time} s: ", error.why, "; the wait is ", OptionName::TokenTimeout));
+            shared.stop_run(message!(
+                "there were no credentials for {time} s: ",
+                error.why,
+                "; the wait is ",
+                OptionName::TokenTimeout
+            ));
         } else if first {
             shared.note(message!(error.why, ": it was tried again"));
         }

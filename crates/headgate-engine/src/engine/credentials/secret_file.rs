@@ -71,7 +71,8 @@ mod tests {
             fs::write(&path, text).expect("a file");
             SecretFile { option, path }
         };
-        let mut options = RequestOptions { headers: vec![("X-Key".to_owned(), "old".into())], ..RequestOptions::default() };
+        let mut options =
+            RequestOptions { headers: vec![("X-Key".to_owned(), "old".into())], ..RequestOptions::default() };
         for (option, text) in [
             (OptionName::Bearer, "token\n"),
             (OptionName::User, "me:secret\r\n"),
