@@ -37,6 +37,13 @@ pub fn inherit(job: &mut JobOptions, stored: &Settings) -> Result<Vec<(OptionNam
     }
     // After `host_by`, which decides how hosts are named.
     Live::new(&job.run).with(&settings, host_key)?.put_into(&mut job.run);
+    let limits = &job.run.limits;
+    let mut mistakes = limits.mistakes();
+    if limits.max_cost.is_some() && limits.cost.is_none() {
+        let message = "limits nothing: neither the job nor the retry has the cost of each row".into();
+        mistakes.push(Mistake { option: OptionName::MaxCost, message });
+    }
+    refuse(mistakes)?;
     Ok(inherited)
 }
 
@@ -53,6 +60,10 @@ fn set(
         OptionName::HostBy => limits.host_by = text.parse()?,
         OptionName::MaxConnectionsPerHost => limits.max_connections_per_host = NonZeroU32::new(number(option, text)?),
         OptionName::CostRate => cost.rate = or_none(text, str::parse)?,
+        OptionName::MaxCost => {
+            cost.budget = or_none(text, |text| number(option, text))?;
+            settings.insert(option.name().into(), text.into());
+        }
         OptionName::CostEstimate => cost.of_body = true,
         OptionName::CostColumn => {
             cost.column = Some(text.into());
@@ -97,7 +108,9 @@ mod tests {
             ("host_down_after", "4"),
             ("idempotency_key", "true"),
             ("max_connections_per_host", "5"),
+            ("max_cost", "900"),
             ("max_failures", "never"),
+            ("max_requests", "700"),
             ("network_down_after", "4"),
             ("rate", "100/s"),
             ("rate_per_host", "50/s"),
@@ -115,8 +128,10 @@ mod tests {
         for (name, text) in stored.iter().filter(|(name, _)| *name != "concurrency_per_host") {
             let mut job = JobOptions::default();
             let one = settings(&[(name.as_str(), text.as_str())]);
-            let rate = settings(&[("cost_rate", "9/s"), ("cost_column", "tokens")]);
-            let (before, own) = if name == "cost_rate" { (rate.clone(), rate) } else { (one.clone(), one) };
+            // These limit nothing without the cost of a row.
+            let costs = settings(&[(name.as_str(), text.as_str()), ("cost_column", "tokens")]);
+            let needs_costs = matches!(name.as_str(), "cost_rate" | "max_cost");
+            let (before, own) = if needs_costs { (costs.clone(), costs) } else { (one.clone(), one) };
             let inherited = inherit(&mut job, &before).expect(name);
             assert_eq!(own.len(), inherited.len(), "{name}");
             let is_alone = name.starts_with("cost_") && name != "cost_rate";

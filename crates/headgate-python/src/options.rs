@@ -300,8 +300,12 @@ impl OptionReader<'_, '_> {
         self.read_per_host(OptionName::RatePerHost, &mut run.limits.rate_per_host, by);
         self.read_per_host(OptionName::ConcurrencyPerHost, &mut run.limits.concurrency_per_host, by);
         self.read_positive(OptionName::MaxConnectionsPerHost, &mut run.limits.max_connections_per_host);
+        // A retry may inherit what these need.
+        let is_retry = self.attribute(OptionName::Only.name()).is_some();
+        let may_inherit =
+            |mistake: &Mistake| is_retry && matches!(mistake.option, OptionName::Burst | OptionName::MaxCost);
         if self.count() == before {
-            self.add(run.limits.mistakes());
+            self.add(run.limits.mistakes().into_iter().filter(|mistake| !may_inherit(mistake)));
         }
         self.read_whole_or_none(OptionName::MaxRequests, &mut run.limits.max_requests);
         let (mut cost, before) = (CostOptions::default(), self.count());
@@ -315,7 +319,7 @@ impl OptionReader<'_, '_> {
         });
         self.read_as(OptionName::CostFromResponse, &mut cost.is_found, |column: Option<String>| Ok(column.is_some()));
         if self.count() == before {
-            self.add(cost.mistakes());
+            self.add(cost.mistakes().into_iter().filter(|mistake| !may_inherit(mistake)));
         }
         run.limits.cost = cost.limit();
         self.read_retrying(run);

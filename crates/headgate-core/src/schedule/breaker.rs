@@ -161,18 +161,13 @@ impl Breaker {
     }
 
     /// Records that an attempt that began at `started` ended without response headers.
-    pub(super) fn silent(
-        &mut self,
-        (started, in_flight): (Instant, u32),
-        down_after: Duration,
-        now: Instant,
-        rng: &mut Rng,
-    ) {
+    pub(super) fn silent(&mut self, started: Instant, down_after: Duration, now: Instant, rng: &mut Rng) {
         let silence = self.silence.get_or_insert(Silence { attempts: 0, since: now, until: now });
         silence.until = now;
         silence.attempts = silence.attempts.saturating_add(1);
         let down_at = silence.since + down_after;
-        if self.fail(LONGEST_PROBE, in_flight, now, rng)
+        // All attempts count: those in flight may show that it is up.
+        if self.fail(LONGEST_PROBE, 0, now, rng)
             && let Some(probe) = &mut self.probe
             && let Some(last) = down_at.checked_sub(now.saturating_duration_since(started))
         {
@@ -280,7 +275,7 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         for _ in 0..50 {
-            breaker.silent((start, 0), DOWN_AFTER, start, &mut rng);
+            breaker.silent(start, DOWN_AFTER, start, &mut rng);
             breaker.responded(start);
         }
         assert_eq!((Allowed::InFlight(u32::MAX), false), (breaker.allowed(start), breaker.is_open()));
@@ -290,10 +285,10 @@ mod tests {
     fn a_host_is_down_when_an_attempt_fails_after_its_time_and_not_before() {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
-        (0..DOWN).for_each(|_| breaker.silent((start, 0), DOWN_AFTER, after(start, 5.0), &mut rng));
-        breaker.silent((start, 0), DOWN_AFTER, after(start, 904.9), &mut rng);
+        (0..DOWN).for_each(|_| breaker.silent(start, DOWN_AFTER, after(start, 5.0), &mut rng));
+        breaker.silent(start, DOWN_AFTER, after(start, 904.9), &mut rng);
         assert_eq!((false, None), (breaker.is_open(), breaker.silent_for(DOWN_AFTER)));
-        breaker.silent((start, 0), DOWN_AFTER, after(start, 905.0), &mut rng);
+        breaker.silent(start, DOWN_AFTER, after(start, 905.0), &mut rng);
         assert_eq!(Some(after(start, 5.0)), breaker.silent_for(DOWN_AFTER));
         breaker.overloaded(0, after(start, 906.0), &mut rng);
         assert_eq!(None, breaker.silent_for(DOWN_AFTER), "any head shows that it is up");
@@ -317,7 +312,7 @@ mod tests {
         let (start, mut rng) = (Instant::now(), Rng::with_seed(7));
         let mut breaker = Breaker::new(start);
         // A thousand simultaneous failures are one sign, not a thousand.
-        (0..1000).for_each(|_| breaker.silent((start, 0), DOWN_AFTER, start, &mut rng));
+        (0..1000).for_each(|_| breaker.silent(start, DOWN_AFTER, start, &mut rng));
         let mut now = start;
         for expected in [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0] {
             let Allowed::Probe(at) = breaker.allowed(now) else { panic!("it is open") };
@@ -325,7 +320,7 @@ mod tests {
             assert!((0.7..1.3).contains(&(pause / expected)), "{pause} for {expected}");
             now = at;
             assert_eq!(Allowed::InFlight(1), breaker.allowed(now));
-            breaker.silent((now, 0), DOWN_AFTER, now, &mut rng);
+            breaker.silent(now, DOWN_AFTER, now, &mut rng);
         }
         breaker.responded(start);
         assert_eq!((Allowed::InFlight(1), false), (breaker.allowed(now), breaker.is_open()), "it began before");
@@ -356,12 +351,12 @@ mod tests {
         let (mut breaker, mut started) = (Breaker::new(start), start);
         let down_at = start + takes + down_after;
         while started + takes < down_at {
-            (0..TRIP).for_each(|_| breaker.silent((started, 0), down_after, started + takes, &mut rng));
+            (0..TRIP).for_each(|_| breaker.silent(started, down_after, started + takes, &mut rng));
             let Allowed::Probe(at) = breaker.allowed(started + takes) else { panic!("it is open") };
             assert!(at + takes <= down_at + PROBE_MARGIN || at == down_at, "{:?}", at - start);
             started = at;
         }
-        breaker.silent((started, 0), down_after, started + takes, &mut rng);
+        breaker.silent(started, down_after, started + takes, &mut rng);
         assert!(breaker.silent_for(down_after).is_some());
     }
 }

@@ -124,10 +124,10 @@ impl FailureLimit {
         self
     }
 
-    /// Applies another rule from the next outcome on.
-    pub fn set(&mut self, rule: MaxFailures) {
+    /// Applies another rule from the next outcome on, without a probe. Returns whether it differs.
+    pub fn set(&mut self, rule: MaxFailures) -> bool {
         if rule == self.rule {
-            return;
+            return false;
         }
         let keeps_rows = |rule| matches!(rule, MaxFailures::Count(_));
         let causes = if keeps_rows(self.rule) && keeps_rows(rule) {
@@ -136,6 +136,7 @@ impl FailureLimit {
             Causes::default()
         };
         *self = Self { causes, ..Self::new(rule) };
+        true
     }
 
     /// Returns whether later outcomes no longer matter.

@@ -160,7 +160,9 @@ impl Share {
     pub(super) fn apply_options(&self, live: &Live) {
         let now = Instant::now();
         self.shared.scheduler.apply_options(live, now);
-        self.shared.failure_limit.set(live.max_failures);
+        if self.shared.failure_limit.set(live.max_failures) {
+            self.shared.scheduler.change_at(now, |scheduler, _| scheduler.end_probe());
+        }
         let mut slots = self.slots.borrow_mut();
         let lanes = self.worker.portion_of(live.concurrency);
         if !self.shared.limits.shares_connections {

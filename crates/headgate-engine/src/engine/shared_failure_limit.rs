@@ -41,9 +41,9 @@ impl SharedFailureLimit {
         self.is_probing() && self.is_probing.swap(false, Ordering::Relaxed)
     }
 
-    /// Applies another rule from now on.
-    pub(super) fn set(&self, rule: MaxFailures) {
-        self.change(|limit| limit.set(rule));
+    /// Applies another rule from now on, which ends a probe. Returns whether there was one.
+    pub(super) fn set(&self, rule: MaxFailures) -> bool {
+        self.change(|limit| limit.set(rule)) && self.end_probe()
     }
 
     /// Returns whether later outcomes no longer matter.

@@ -183,7 +183,8 @@ impl Launch {
                     self.run.retrying.network_down_after = NetworkDownAfter::Never;
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
-                let is_probing = state.as_ref().is_some_and(|state| state.had_stopped);
+                let stops_itself = self.run.max_failures != MaxFailures::Never;
+                let is_probing = stops_itself && state.as_ref().is_some_and(|state| state.had_stopped);
                 budgets = state.as_ref().map(|state| state.budgets.clone()).unwrap_or_default();
                 let scheduler = Arc::new(SharedScheduler::of(
                     &self.run,

@@ -147,7 +147,7 @@ fn a_different_job_is_not_resumed_in_the_same_directory() {
         ("headers_column was not given, now it is h", |options| options.source.headers_column = Some("h".into())),
         ("body_column was not given, now it is b", |options| options.source.body_column = Some("b".into())),
         ("method was not given, now it is PUT", |options| options.request.method = Some("PUT".into())),
-        ("fail_on was 408,425,429,5xx, now it is 404", |options| {
+        ("fail_on was unauthorized,408,425,429,5xx, now it is 404", |options| {
             options.request.fail_on = "404".parse().unwrap();
         }),
         ("user_agent was the default, now it is mine", |options| options.request.user_agent = "mine".into()),

@@ -26,7 +26,7 @@ fn a_missing_directory_is_created_with_its_parents() {
 
     assert_eq!(["_headgate", "part-00000001.parquet"], names(&out).as_slice());
     let job: serde_json::Value = serde_json::from_slice(&fs::read(out.join("_headgate/job.json")).unwrap()).unwrap();
-    assert_eq!(5, job["format_version"]);
+    assert_eq!(6, job["format_version"]);
     let job = &job["record"];
     assert_eq!(env!("CARGO_PKG_VERSION"), job["headgate_version"]);
     assert_eq!("parquet", job["spec"]["format"]);

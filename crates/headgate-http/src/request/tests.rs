@@ -76,7 +76,8 @@ fn a_row_without_credentials_sends_only_its_own() {
     let own = |without_credentials| Some(Box::new(OwnOptions { without_credentials, ..OwnOptions::default() }));
     let sent = |extra: RowExtra| -> Vec<String> {
         let row = Row { ordinal: 7, ..row_with(extra) };
-        let mut preparer = Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
+        let mut preparer =
+            Preparer::new(LiveDefaults::new(Defaults::new(&options).expect("good options")), SiteMaker::for_tests());
         let mut wire = Vec::new();
         // The second time, the site is known.
         for _ in 0..2 {

@@ -158,7 +158,7 @@ impl Scheduler {
                 let is_open = breaker.as_ref().is_some_and(|breaker| breaker.is_open());
                 if is_about_host || is_open {
                     let breaker = breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
-                    breaker.silent((attempt.started, in_flight), down_after, now, &mut self.rng);
+                    breaker.silent(attempt.started, down_after, now, &mut self.rng);
                 }
             }
             HostEvidence::Overloaded => {
