@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         ConnectError as ConnectError,
         ConnectionClosed as ConnectionClosed,
         ConnectTimeout as ConnectTimeout,
+        CredentialsError as CredentialsError,
         DecodeError as DecodeError,
         DnsError as DnsError,
         DuplicateName as DuplicateName,
@@ -129,8 +130,8 @@ _NAMES_IN = {
     "client._client": "Client",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "
-        "ConnectionClosed DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError ProxyError "
-        "ReadTimeout RedirectLoop RequestCancelled RequestError RequestTimeout TlsError TooManyRedirects "
+        "ConnectionClosed CredentialsError DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError "
+        "ProxyError ReadTimeout RedirectLoop RequestCancelled RequestError RequestTimeout TlsError TooManyRedirects "
         "TotalTimeout UnexpectedResponse"
     ),
     "client._fetch_many": "AsyncFetchMany FetchMany",

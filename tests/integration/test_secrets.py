@@ -85,7 +85,9 @@ def test_a_password_in_a_url_is_sent_and_written_nowhere(tmp_path: Path) -> None
             texts += [path.read_text(errors="replace") for path in (out / "_headgate").rglob("*") if path.is_file()]
         refused = headgate("retry", tmp_path / "pattern", check=2)
         texts += [refused.stderr]
-        assert "its value isn't stored: give it with --user, --bearer or --header" in refused.errors()[0]
+        assert (
+            "its value isn't stored: give it with --user, --bearer, --token-command or --header" in refused.errors()[0]
+        )
         headgate("retry", tmp_path / "pattern", "-u", f"me:{PASSWORD}", check=3)
         # Rows of a file have credentials of their own.
         headgate("retry", tmp_path / "file", check=3)

@@ -107,7 +107,10 @@ def typed_in(page: str) -> list[tuple[str, str]]:
         for code in [line] if line.startswith("$ ") else re.findall(r"`([^`]+)`", line):
             verb = re.match(rf"(?:\$ )?headgate ({'|'.join(VERBS)})\b", code)
             if verb or code.startswith("-"):
-                named += [(verb[1] if verb else "", flag) for flag in flags_in(re.sub("'[^']*'", "", code).partition(" | ")[0])]
+                named += [
+                    (verb[1] if verb else "", flag)
+                    for flag in flags_in(re.sub("'[^']*'", "", code).partition(" | ")[0])
+                ]
     return named
 
 

@@ -25,7 +25,8 @@ pub fn inherit(job: &mut JobOptions, stored: &Settings) -> Result<Vec<(OptionNam
     let inheritable = OptionName::ALL.iter().copied().filter(|option| option.entry().inherited && !is_own(option));
     let inherited: Vec<_> =
         inheritable.filter_map(|option| Some((option, stored.get(option.name())?.clone()))).collect();
-    let (mut settings, mut cost, mut mistakes) = (Settings::new(), CostOptions::default(), Vec::new());
+    let mut cost = CostOptions { budget: job.run.limits.max_cost, ..CostOptions::default() };
+    let (mut settings, mut mistakes) = (Settings::new(), Vec::new());
     for (option, text) in &inherited {
         if let Err(wrong) = set(job, *option, text, &mut cost, &mut settings) {
             mistakes.push(Mistake { option: *option, message: wrong.into() });
@@ -43,6 +44,8 @@ pub fn inherit(job: &mut JobOptions, stored: &Settings) -> Result<Vec<(OptionNam
         let message = "limits nothing: neither the job nor the retry has the cost of each row".into();
         mistakes.push(Mistake { option: OptionName::MaxCost, message });
     }
+    // What the job had may have no effect beside what the retry names.
+    mistakes.retain(|mistake| job.run.named_options.contains(&mistake.option));
     refuse(mistakes)?;
     Ok(inherited)
 }

@@ -27,6 +27,7 @@ _FLAGS_FOR: Final = {
     "body_too_large": "--max-body-size and --truncate-body",
     "checksum_mismatch": "--checksum-column",
     "connect_timeout": "--connect-timeout",
+    "credentials": "--bearer, -u, -H, --token-command and --credentials-for",
     "decode": "--no-decode",
     "dns": "--dns-server",
     "duplicate_name": "--save-to",

@@ -21,6 +21,7 @@ HeadgateError
     RedirectLoop            (RuntimeError)  a redirect led back to a request that was made before
     BlockedByRobots         (PermissionError)  the host's robots.txt disallows it
     BlockedByNetworkPolicy  (PermissionError)  the network policy forbids the address
+    CredentialsError        (PermissionError)  there is no token for the request, or its origin refuses the credentials
     UnexpectedResponse      (ValueError)    the response lacks a required value
     ChecksumMismatch        (ValueError)    the body does not have its checksum (jobs only)
     DuplicateName           (FileExistsError)  the body's file existed before (jobs only)
@@ -225,6 +226,19 @@ class BlockedByRobots(RequestError, PermissionError, kind="blocked_by_robots"): 
     ...     client.get("/deny")
     Traceback (most recent call last):
     headgate.BlockedByRobots: http://127.0.0.1:8080/deny: ...
+    """
+
+
+class CredentialsError(RequestError, PermissionError, kind="credentials"):
+    """The token could not be fetched, and nothing was sent; in a job, also: the origin refuses the credentials.
+
+    >>> class Sealed:
+    ...     def token(self) -> str:
+    ...         raise OSError("the vault is sealed")
+    >>> with headgate.Client(base_url="http://127.0.0.1:8080", auth=Sealed()) as client:
+    ...     client.get("/hello")
+    Traceback (most recent call last):
+    headgate.CredentialsError: http://127.0.0.1:8080/hello: ...
     """
 
 

@@ -15,7 +15,7 @@ class SecretText(str):
         path: The absolute path of the file.
     """
 
-    __slots__ = ("path",)
+    path: str
 
     def __new__(cls, text: str, path: str) -> Self:
         """Creates a text with the path of its file."""

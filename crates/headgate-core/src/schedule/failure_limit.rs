@@ -295,7 +295,6 @@ mod tests {
         let mut limit = FailureLimit::new(MaxFailures::Share(0.9));
         let why = (0..9000).find_map(|row| {
             let failed = match row {
-                0..100 => Some(FailedWith::Status(401)),
                 100..5000 => None,
                 5000..5100 => DOWN,
                 _ => Some(FailedWith::Status(401)),

@@ -85,6 +85,22 @@ pub(super) enum NextRow {
     Newest(u64),
 }
 
+/// The credentials of a host's requests, if they can be renewed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostCredentials {
+    None,
+    Sent,
+    /// Its rows wait for new ones.
+    Awaited,
+}
+
+impl HostCredentials {
+    /// Returns the credentials of a host that gets some, while new ones are awaited or not.
+    pub(super) fn awaited(is_awaited: bool) -> Self {
+        if is_awaited { Self::Awaited } else { Self::Sent }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct HostQueue {
     pub(super) name: Box<str>,
@@ -109,10 +125,7 @@ pub(super) struct HostQueue {
     /// How many of its rows are counted as waiting for what it waits for.
     pub(super) counted: u64,
     pub(super) is_hungry: bool,
-    /// Whether its requests have credentials that are renewed.
-    pub(super) has_credentials: bool,
-    /// Whether its rows wait for new credentials.
-    pub(super) awaits_credentials: bool,
+    pub(super) credentials: HostCredentials,
     /// See [`HostQueue::note_response`] and [`MIXED_RESPONSES`]; 0: rows start in their order.
     mixed: u32,
     took_newest: bool,
@@ -140,8 +153,7 @@ impl HostQueue {
             readiness: Readiness::Idle,
             counted: 0,
             is_hungry: false,
-            has_credentials: false,
-            awaits_credentials: false,
+            credentials: HostCredentials::None,
             mixed: 0,
             took_newest: false,
             mean_s: None,
@@ -244,7 +256,7 @@ impl HostQueue {
         if self.waiting() == 0 {
             return (Readiness::Idle, None);
         }
-        if self.awaits_credentials {
+        if self.credentials == HostCredentials::Awaited {
             return (Readiness::Blocked(ThrottledBy::Credentials), None);
         }
         if self.in_flight >= self.concurrency.limit() {

@@ -24,6 +24,7 @@ pub(crate) struct Renewal {
     pub(super) changed: Condvar,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Debug)]
 pub(super) struct State {
     /// Hosts that get credentials wait for new ones.

@@ -135,6 +135,7 @@ pub struct Machine {
 ///
 /// # Errors
 /// As [`Run::job`](crate::run::Run::job) with these options. `Usage`: the input can't be read twice.
+#[expect(clippy::too_many_lines, reason = "one step after another, most of them a field each")]
 pub fn plan(options: &JobOptions, latency_s: Option<f64>, response_bytes: Option<f64>) -> Result<Plan, JobError> {
     check(options)?;
     let mut options = completed(options)?;

@@ -134,12 +134,11 @@ fn kind(by: ThrottledBy) -> BottleneckKind {
         ThrottledBy::HostRate => BottleneckKind::HostRate,
         ThrottledBy::HostConcurrency => BottleneckKind::HostConcurrency,
         ThrottledBy::Pause => BottleneckKind::Pause,
-        ThrottledBy::CircuitBreaker => BottleneckKind::CircuitBreaker,
+        ThrottledBy::CircuitBreaker | ThrottledBy::Probe => BottleneckKind::CircuitBreaker,
         ThrottledBy::Network => BottleneckKind::Network,
         ThrottledBy::Backoff | ThrottledBy::RetryBudget => BottleneckKind::Retries,
         ThrottledBy::HeadOfLine => BottleneckKind::Input,
         ThrottledBy::Credentials => BottleneckKind::Credentials,
-        ThrottledBy::Probe => BottleneckKind::CircuitBreaker,
         ThrottledBy::Paused => BottleneckKind::Paused,
     }
 }

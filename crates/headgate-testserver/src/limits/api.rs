@@ -178,12 +178,11 @@ impl Drop for Slot {
 /// Returns the key of a request, which is the same in every run: the port of the server doesn't matter.
 fn key(received: &Received) -> u64 {
     let mut hasher = DefaultHasher::new();
-    match received.field("idempotency-key") {
-        Some(key) => key.hash(&mut hasher),
-        None => {
-            let host = received.host();
-            (host.rsplit_once(':').map_or(&*host, |(name, _)| name), &received.target).hash(&mut hasher);
-        }
+    if let Some(key) = received.field("idempotency-key") {
+        key.hash(&mut hasher);
+    } else {
+        let host = received.host();
+        (host.rsplit_once(':').map_or(&*host, |(name, _)| name), &received.target).hash(&mut hasher);
     }
     hasher.finish()
 }

@@ -7,7 +7,7 @@ use crate::error::{HostEvidence, LoadEvidence, NetworkEvidence};
 use crate::row::Row;
 use crate::schedule::adaptive::EndedAttempt;
 use crate::schedule::breaker::Breaker;
-use crate::schedule::host_queue::Concurrency;
+use crate::schedule::host_queue::{Concurrency, HostCredentials};
 use crate::schedule::network::{Checked, NetworkAction, NetworkChange};
 use crate::schedule::retry::{FinishedAttempt, NewCredentials, RetryDecision};
 
@@ -81,7 +81,7 @@ impl Scheduler {
         let Some(known) = known else { return retry };
         let host = self.hosts.at(known);
         if is_refused {
-            (host.has_credentials, host.awaits_credentials) = (true, self.awaits_credentials);
+            host.credentials = HostCredentials::awaited(self.awaits_credentials);
         }
         host.note_time(now.saturating_duration_since(attempt.started));
         if let Concurrency::Adaptive(adaptive) = &mut host.concurrency {

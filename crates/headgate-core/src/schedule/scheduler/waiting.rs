@@ -9,7 +9,7 @@ use crate::limits::HostBy;
 use crate::message::OptionName;
 use crate::row::{Before, Row};
 use crate::schedule::budget::Allowance;
-use crate::schedule::host_queue::{HostQueue, WaitingRow};
+use crate::schedule::host_queue::{HostCredentials, HostQueue, WaitingRow};
 use crate::schedule::rows_to_cancel::RowsToCancel;
 
 impl Scheduler {
@@ -291,9 +291,8 @@ impl Scheduler {
         }
         let index = self.host(name, now);
         let host = self.hosts.at(index);
-        if !host.has_credentials {
-            host.has_credentials = true;
-            host.awaits_credentials = self.awaits_credentials;
+        if host.credentials == HostCredentials::None {
+            host.credentials = HostCredentials::awaited(self.awaits_credentials);
             self.settle(index, now);
         }
     }
@@ -307,9 +306,9 @@ impl Scheduler {
         self.awaits_credentials = awaits;
         for index in self.hosts.indices() {
             if let Some(host) = self.hosts.get(index)
-                && host.has_credentials
+                && host.credentials != HostCredentials::None
             {
-                host.awaits_credentials = awaits;
+                host.credentials = HostCredentials::awaited(awaits);
                 self.settle(index, now);
             }
         }
@@ -346,7 +345,8 @@ impl Scheduler {
     /// Fails the rows that wait for new credentials.
     pub fn fail_awaiting(&mut self, failure: &Failure, now: Instant) {
         for index in self.hosts.indices() {
-            let Some(host) = self.hosts.get(index).filter(|host| host.awaits_credentials) else { continue };
+            let awaits = |host: &&mut HostQueue| host.credentials == HostCredentials::Awaited;
+            let Some(host) = self.hosts.get(index).filter(awaits) else { continue };
             for row in host.drain() {
                 self.look_ahead.leaves(&row);
                 self.failing.push_back((row, failure.clone()));

@@ -48,9 +48,9 @@ impl Attempt<'_> {
             // Where a batch waits for the sink, an outcome waits in its lane for the next one.
             && share.gathered.has_room(|| bytes + self.row(Row::bytes))
             && !refuses_credentials(head.status)
-            && !self.may_redirect(head.status)
-            && !(refuses_head(head.status) && self.may_fall_back())
-            && !self.is_streamed();
+            && !(self.may_redirect(head.status)
+                || refuses_head(head.status) && self.may_fall_back()
+                || self.is_streamed());
         if !is_plain {
             return None;
         }
