@@ -235,7 +235,7 @@ def test_data_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None
         ),
         ("--format must be one of parquet, ndjson, none, not 'xml'", ["--format", "xml"]),
         (
-            "--fail-on '5x' is not a status: write codes, classes and unauthorized, such as unauthorized,429,5xx, or none",
+            "--fail-on '5x' is not a status: write codes and classes, such as unauthorized,429,5xx, or none",
             ["--fail-on", "404,5x"],
         ),
         ("--header has no colon: write 'Name: value', or @FILE for a file of such lines", ["-H", "secret"]),

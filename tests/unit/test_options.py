@@ -87,19 +87,19 @@ def accept(**options: Any) -> None:
         ("user has no password: write NAME:PASSWORD, or NAME: where it is empty", {"user": "secret"}),
         ("user contains a control character", {"user": "me:secret\n"}),
         (
-            "fail_on '50x' is not a status: write codes, classes and unauthorized, such as unauthorized,429,5xx, or none",
+            "fail_on '50x' is not a status: write codes and classes, such as unauthorized,429,5xx, or none",
             {"fail_on": "408, 50x"},
         ),
         (
-            "fail_on '099' is not a status: write codes, classes and unauthorized, such as unauthorized,429,5xx, or none",
+            "fail_on '099' is not a status: write codes and classes, such as unauthorized,429,5xx, or none",
             {"fail_on": "099"},
         ),
         (
-            "fail_on '' is not a status: write codes, classes and unauthorized, such as unauthorized,429,5xx, or none",
+            "fail_on '' is not a status: write codes and classes, such as unauthorized,429,5xx, or none",
             {"fail_on": "408,"},
         ),
         (
-            "fail_on 'none' is not a status: write codes, classes and unauthorized, such as unauthorized,429,5xx, or none",
+            "fail_on 'none' is not a status: write codes and classes, such as unauthorized,429,5xx, or none",
             {"fail_on": "408,none"},
         ),
         ("headers 'a b' is not a header name", {"headers": [("a b", "c")]}),

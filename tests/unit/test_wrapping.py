@@ -25,7 +25,7 @@ at most 10/s by --rate: 100 rows take 10 s, unless responses take more than 10 s
 
 
 def report(text: str) -> str:
-    """Returns the report in the output of the command, without the lines about this machine and without the requests."""
+    """Returns the report of the command without what depends on the machine, and without the requests."""
     report = re.sub(r"^  disk .*\n(?:    .*\n)*", "", text.partition("\n\n")[0] + "\n", flags=re.MULTILINE)
     return re.sub(r"^  machine .*\n(?: .*\n)*", "", report, flags=re.MULTILINE)
 

@@ -52,13 +52,8 @@ impl FromStr for FailOn {
         let parts = || text.split(',').map(str::trim);
         let statuses: Vec<&str> = parts().filter(|part| *part != UNAUTHORIZED).collect();
         let unauthorized = statuses.len() < parts().count();
-        let statuses = statuses.join(",").parse().map_err(|error: String| {
-            error.replacen(
-                "write codes and classes, such as 429,5xx",
-                "write codes, classes and unauthorized, such as unauthorized,429,5xx",
-                1,
-            )
-        })?;
+        let statuses = statuses.join(",").parse();
+        let statuses = statuses.map_err(|error: String| error.replacen("429,5xx", "unauthorized,429,5xx", 1))?;
         Ok(Self { statuses, unauthorized })
     }
 }
@@ -95,7 +90,7 @@ mod tests {
             assert_eq!(canonical, fail_on(text).to_string(), "{text}");
         }
         let refused = "unauthorised".parse::<FailOn>().expect_err("misspelt");
-        assert!(refused.contains("codes, classes and unauthorized"), "{refused}");
+        assert!(refused.contains("such as unauthorized,429,5xx"), "{refused}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ class SecretText(str):
         path: The absolute path of the file.
     """
 
+    __slots__ = ("path",)
     path: str
 
     def __new__(cls, text: str, path: str) -> Self:
@@ -66,7 +67,9 @@ def read(path: str) -> str:
     # A descriptor such as `/dev/fd/63` is gone when this process has ended its shell's redirection.
     can_be_read_again = is_regular and not os.fsdecode(path).startswith(("/dev/", "/proc/"))
     text = as_text(data)
-    return SecretText(text, os.path.abspath(os.fsdecode(path))) if can_be_read_again else text
+    if not can_be_read_again:
+        return text
+    return SecretText(text, os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - `pathlib` is slow to import
 
 
 def as_text(data: bytes) -> str:

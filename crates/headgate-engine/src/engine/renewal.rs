@@ -27,6 +27,8 @@ pub(crate) struct Renewal {
 #[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Debug)]
 pub(super) struct State {
+    /// There is a source of new credentials.
+    pub(super) has_source: bool,
     /// Hosts that get credentials wait for new ones.
     pub(super) is_awaited: bool,
     /// The earliest time of the next renewal.
@@ -58,6 +60,7 @@ impl Renewal {
     /// Returns the renewal of credentials of a run with these options. If they are tokens, the first one is awaited.
     pub(crate) fn new(defaults: Arc<LiveDefaults>, options: &RequestOptions) -> Arc<Self> {
         let state = State {
+            has_source: options.token.source.is_some() || !options.secret_files.is_empty(),
             is_awaited: options.token.source.is_some(),
             not_before: None,
             renewed_at: None,
@@ -81,6 +84,9 @@ impl Renewal {
         let mut state = self.state();
         if version < self.defaults.version() {
             return Some(NewCredentials::Renewed);
+        }
+        if !state.has_source {
+            return None;
         }
         if !state.is_awaited {
             let (now, is_certain) = (Instant::now(), in_a_row >= MANY);
@@ -115,7 +121,7 @@ impl Renewal {
 
     /// Reads the token from this file from now on.
     pub(crate) fn set_bearer(&self, path: PathBuf) {
-        self.change(|state| state.bearer = Some(path));
+        self.change(|state| (state.has_source, state.bearer) = (true, Some(path)));
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
@@ -136,7 +142,9 @@ mod tests {
 
     fn renewal() -> Arc<Renewal> {
         let options = RequestOptions::default();
-        Renewal::new(LiveDefaults::new(Defaults::new(&options).expect("valid")), &options)
+        let renewal = Renewal::new(LiveDefaults::new(Defaults::new(&options).expect("valid")), &options);
+        renewal.change(|state| state.has_source = true);
+        renewal
     }
 
     #[test]
