@@ -146,7 +146,7 @@ impl Live {
 
 fn file(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix('@').map(PathBuf::from).filter(|path| path.is_absolute());
-    path.ok_or_else(|| "must be @FILE, with the absolute path of a file that holds the token".into())
+    path.ok_or_else(|| "must be @FILE, a file that holds the token: a secret is not stored".into())
 }
 
 pub(crate) fn or_none<T>(text: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, String> {

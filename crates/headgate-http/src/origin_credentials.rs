@@ -34,7 +34,7 @@ struct State {
     refusals: u32,
     /// Rows in a row that ended with such a response.
     rows: u32,
-    /// The ordinal of the first of these rows.
+    /// The lowest ordinal of these rows.
     first: u64,
 }
 
@@ -42,7 +42,7 @@ struct State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedRows {
     pub rows: u32,
-    /// The ordinal of the first one.
+    /// The lowest ordinal.
     pub first: u64,
 }
 
@@ -91,9 +91,7 @@ impl OriginCredentials {
             return None;
         }
         state.rows = state.rows.saturating_add(1);
-        if state.rows == 1 {
-            state.first = ordinal;
-        }
+        state.first = if state.rows == 1 { ordinal } else { state.first.min(ordinal) };
         let most = if state.was_accepted { MOST_LATER } else { MOST_AT_FIRST };
         (state.rows >= most).then_some(RefusedRows { rows: state.rows, first: state.first })
     }

@@ -184,12 +184,21 @@ def _state(status: JobStatus) -> str:
     if status.rows == status.done:
         advice = ": the same command does that" if status.resumable else ""
         return f"stopped before the files of results were merged{advice}"
+    if status.resumable and _cause(status):
+        return "stopped itself: run the same command again once the cause is gone"
     if status.resumable:
         return "stopped: run the same command again to resume"
     return "stopped: it can't be resumed, because its input can't be read again"
 
 
+def _cause(status: JobStatus) -> str | None:
+    """Returns why the last run stopped by itself, if it did and no other has begun."""
+    return status.runs[-1].stopped_by if status.runs and not status.running else None
+
+
 def _facts(status: JobStatus) -> Iterator[Fact]:
+    if cause := _cause(status):
+        yield "cause", cause
     yield "input", status.input
     if status.max_rows is not None:
         rows = _format.plural(status.max_rows, "row")

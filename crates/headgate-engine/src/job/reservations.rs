@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 use headgate_core::schedule::budget::{Budget, Budgets};
 use serde::{Deserialize, Serialize};
 
+/// A reservation is enough for so many rows, if that is no more than its share of what is left.
+const FIRST_ROWS: u64 = 1000;
 /// A reservation is enough for at least so many rows.
-const LEAST_ROWS: u64 = 1000;
+const LEAST_ROWS: u64 = 20;
 /// A reservation is enough for so many intervals between commits, at the rate since the last commit.
 const INTERVALS: u32 = 2;
 /// A reservation is at most so many times as large as the one before: the first requests of a run come all at once.
@@ -99,9 +101,9 @@ impl Last {
         let elapsed = now.saturating_duration_since(self.at).max(SHORTEST);
         let rate = used.saturating_sub(self.used) as f64 / elapsed.as_secs_f64();
         let size = (rate * (interval * INTERVALS).as_secs_f64()) as u64;
-        let least = budget.largest().saturating_mul(LEAST_ROWS);
-        let most = self.size.saturating_mul(MAX_GROWTH).min(max.saturating_sub(used) / LEFT_SHARE);
-        let size = size.min(most).max(least);
+        let [first, least] = [FIRST_ROWS, LEAST_ROWS].map(|rows| budget.largest().saturating_mul(rows));
+        let size = size.min(self.size.saturating_mul(MAX_GROWTH)).max(first);
+        let size = size.min(max.saturating_sub(used) / LEFT_SHARE).max(least);
         BudgetUse { used, reserved: used.saturating_add(size).min(max).max(reserved).max(used), max: Some(max) }
     }
 }
@@ -129,8 +131,8 @@ mod tests {
 
     #[test]
     fn what_was_reserved_before_a_crash_counts_as_used_and_an_orderly_end_releases_the_rest() {
-        let (mut reservations, now) = of_requests(10_000);
-        let max = Some(10_000);
+        let (mut reservations, now) = of_requests(20_000);
+        let max = Some(20_000);
         assert_eq!(BudgetUse { used: 50, reserved: 1050, max }, commit(&mut reservations, Some(SECOND), now));
         reservations.budgets.requests.spend(7);
         assert_eq!(BudgetUse { used: 57, reserved: 57, max }, commit(&mut reservations, None, now));
@@ -151,7 +153,7 @@ mod tests {
     #[test]
     fn a_reservation_is_a_tenth_of_what_is_left_and_never_exceeds_the_maximum() {
         let (mut reservations, mut now) = of_requests(20_050);
-        for (expected, spent) in [(1050, 0), (1050 + 1900, 1000), (18_050, 16_000), (20_050, 2500)] {
+        for (expected, spent) in [(1050, 0), (1050 + 1900, 1000), (17_350, 16_000), (19_600, 2500), (20_050, 495)] {
             reservations.budgets.requests.spend(spent);
             now += SECOND;
             assert_eq!(expected, commit(&mut reservations, Some(SECOND), now).reserved, "{spent}");
@@ -160,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_next_reservation_is_due_when_little_is_left_of_the_last_one() {
-        let (mut reservations, now) = of_requests(10_000);
+        let (mut reservations, now) = of_requests(20_000);
         assert!(!reservations.are_due(), "no row has come");
         commit(&mut reservations, Some(SECOND), now);
         reservations.budgets.requests.spend(750);

@@ -120,7 +120,16 @@ impl OpenRetry {
         // What was set last is inherited instead of what was given.
         let mut stored = manifest.inherited.clone();
         // A log that can't be read is an error once the job is locked.
-        stored.extend(CommitLog::new(opened).read().ok().flatten().map(|log| log.newest.set).unwrap_or_default());
+        if let Some(log) = CommitLog::new(opened).read().ok().flatten() {
+            stored.extend(log.newest.set);
+            // A budget is that of the last run, which may have been a retry.
+            for (option, budget) in
+                [(OptionName::MaxRequests, log.newest.requests), (OptionName::MaxCost, log.newest.cost)]
+            {
+                stored.remove(option.name());
+                stored.extend(budget.max.map(|max| (option.name().to_owned(), max.to_string())));
+            }
+        }
         let inherited = inherit(&mut job, &stored)?;
         check(&job)?;
         let directory = JobDirectory::open_locked(&output, false, storage)?;

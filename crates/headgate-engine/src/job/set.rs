@@ -6,6 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use headgate_core::error::JobError;
+use headgate_core::message;
+use headgate_core::message::OptionName;
 
 use super::control::{Control, ControlError, ControlFiles, SettingsChange};
 use super::lock::{self, Holder};
@@ -39,6 +41,10 @@ pub fn send(path: &Path, change: &SettingsChange, timeout: Duration) -> Result<C
     let is_running = || lock::holder(storage.directory()) != Holder::None;
     if !is_running() && Results::read(&storage, Contents::None)?.newest.finished {
         return Err(JobError::usage(format!("the job in {shown} is finished: there is nothing to change")));
+    }
+    if !is_running() && change.set.contains_key(OptionName::Bearer.name()) {
+        let why = " can only be set while the job runs: give the new one to the command that continues it";
+        return Err(JobError::usage(message!(OptionName::Bearer, "{why}")));
     }
     let files = ControlFiles::new(storage.clone());
     if let Err(ControlError::Newer(message)) = files.read() {

@@ -8,10 +8,12 @@ use headgate_core::error::{JobError, cause};
 use headgate_core::live::Live;
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
-use headgate_core::options::RunOptions;
+use headgate_core::options::{RequestOptions, RunOptions};
 use headgate_core::target::host_key;
+use headgate_core::token_source::SecretFile;
 use tokio::sync::watch;
 
+use crate::engine::credentials::secret_file;
 use crate::engine::renewal::Renewal;
 use crate::engine::{Capacity, Engine};
 use crate::job::control::{Control, ControlError, ControlFiles, ControlVersion, SettingsChange};
@@ -39,7 +41,8 @@ impl StoredSettings {
             files.remove().map_err(unusable)?;
         }
         let (mut control, mut notes) = read_control(&files)?;
-        let is_named = |name: &String| is_named(run, name);
+        // A run begins with the credentials of its command.
+        let is_named = |name: &String| is_named(run, name) || name == OptionName::Bearer.name();
         if control.set.keys().any(is_named) {
             control = files.change(|control| control.set.retain(|name, _| !is_named(name))).map_err(unusable)?;
         }
@@ -54,7 +57,7 @@ impl StoredSettings {
 /// `Output`: a newer headgate has written the settings. `Usage`: the settings contradict the named options.
 pub(crate) fn in_force(files: &ControlFiles, run: &RunOptions) -> Result<(Live, Vec<Message>), JobError> {
     let (mut control, mut notes) = read_control(files)?;
-    control.set.retain(|name, _| !is_named(run, name));
+    control.set.retain(|name, _| !is_named(run, name) && name != OptionName::Bearer.name());
     notes.extend(note(&control));
     Ok((with_control(&Live::new(run), &control)?, notes))
 }
@@ -244,7 +247,11 @@ impl LiveRun {
 fn set_bearer(renewal: Option<&Arc<Renewal>>, path: Option<&Path>) -> Result<(), JobError> {
     match (renewal, path) {
         (_, None) => {}
-        (Some(renewal), Some(path)) => renewal.set_bearer(path.to_owned()),
+        (Some(renewal), Some(path)) => {
+            let file = SecretFile { option: OptionName::Bearer, path: path.to_owned() };
+            secret_file::read_into(&file, &mut RequestOptions::default()).map_err(JobError::usage)?;
+            renewal.set_bearer(path.to_owned());
+        }
         (None, Some(_)) => {
             let why = " can't be set: the job was started without credentials, so nothing says which hosts get them";
             return Err(JobError::usage(message!(OptionName::Bearer, "{why}")));

@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 use headgate_core::boundary_salt::BoundarySalt;
 use headgate_core::error::JobError;
 use headgate_core::files::storage::{OpenStorage, Storage};
+use headgate_core::grouped::grouped;
 use headgate_core::message::Message;
 use headgate_core::options::{JobOptions, SourceOptions};
 use headgate_core::schedule::budget::{Budget, Budgets};
@@ -119,6 +120,15 @@ impl PreparedJob {
     }
 }
 
+/// Returns a note on what an earlier run has reserved of a budget and can't have used up, as it was killed.
+fn note_on_reserved(job: &OpenJob) -> Option<Message> {
+    let requests = &job.last_commit().requests;
+    let (used, reserved, max) = (requests.used, requests.reserved, requests.max);
+    let unknown = grouped(reserved.saturating_sub(used));
+    let why = format!("the last run was killed, and {unknown} requests that it had reserved count as used");
+    (reserved > used && max.is_some()).then(|| why.into())
+}
+
 /// Returns the options, completed for the job in this directory: with the columns that `*` stands for, as stored by the job
 /// or as found in the input, and with a new boundary salt.
 fn of_job(path: &Path, options: &JobOptions) -> Result<JobOptions, JobError> {
@@ -139,7 +149,7 @@ impl PreparedOutput {
     /// Returns the notes for the user.
     pub(super) fn notes(&self) -> Vec<Message> {
         match self {
-            Self::Durable(job) => job.note().cloned().into_iter().collect(),
+            Self::Durable(job) => job.note().cloned().into_iter().chain(note_on_reserved(job)).collect(),
             Self::Retry(retry) => retry.notes().to_vec(),
             Self::Streamed(_) => Vec::new(),
         }

@@ -117,8 +117,9 @@ impl Monitor {
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
         let bottleneck = bottleneck_of(&self.stretch(&recent, &sample, &figures));
-        // Neither a run that stops nor one that is paused does the other rows.
-        let is_going_on = !stopping && bottleneck.kind != BottleneckKind::Paused;
+        // Neither a run that stops nor one that is paused, or waits for credentials, does the other rows.
+        let waits = matches!(bottleneck.kind, BottleneckKind::Paused | BottleneckKind::Credentials);
+        let is_going_on = !stopping && !waits;
         let time_left_s = progress.time_left_s().filter(|_| is_going_on);
         // Rows of one host may take longer than the others, at their rate.
         let is_longer = |time: Duration| match time_left_s {

@@ -6,4 +6,4 @@
 
 mod command;
 pub(crate) mod renewer;
-mod secret_file;
+pub(crate) mod secret_file;

@@ -28,7 +28,7 @@ pub(super) fn version(file: &SecretFile) -> Option<FileVersion> {
 ///
 /// # Errors
 /// The file can't be read, or is empty.
-pub(super) fn read_into(file: &SecretFile, options: &mut RequestOptions) -> Result<(), Message> {
+pub(crate) fn read_into(file: &SecretFile, options: &mut RequestOptions) -> Result<(), Message> {
     let shown = file.path.display();
     let wrong = |why: &str| message!(file.option, " can't be read from {shown}: {why}");
     let text = read(&file.path).map_err(|error| wrong(&cause(&error)))?;
