@@ -21,7 +21,7 @@ class Bottleneck:
     Attributes:
         kind: A word for programs: `concurrency`, `machine`, `input`, `read_ahead`, `output`, `decoding`, `memory`,
             `dns`, `connecting`, `streams`, `files`, `rate`, `cost`, `budget`, `host_rate`, `host_concurrency`, `pause`,
-            `circuit_breaker`, `network`, `retries`, `paused`, `failures` or `nothing`.
+            `circuit_breaker`, `network`, `credentials`, `retries`, `paused`, `failures` or `nothing`.
         text: A sentence for users, with figures and the option that can help.
     """
 
@@ -237,8 +237,8 @@ class Summary:
         cost: What rows have cost in all runs of the job; `None`: they have no costs.
         max_cost: The budget of costs, if there is one.
         throttled_s: Seconds in which nothing could start, by what throttled it: `rate`, `cost`, `budget`, `host_rate`,
-            `host_concurrency`, `pause`, `circuit_breaker`, `network`, `backoff`, `retry_budget`, `head_of_line` or
-            `paused`.
+            `host_concurrency`, `pause`, `circuit_breaker`, `network`, `backoff`, `retry_budget`, `head_of_line`,
+            `credentials` or `paused`.
         pauses: How often hosts requested a pause, by hostname; `others` beyond the first ones.
         stalled_s: Seconds in which the process was stopped, or its machine suspended. Timeouts of requests are paused
             meanwhile, and failures that this causes do not count against a host.

@@ -119,11 +119,13 @@ def test_a_token_command_that_fails_stops_the_job_with_its_last_line(tmp_path: P
     out = tmp_path / "out"
     with token_server() as server:
         flags = ("--token-command", "echo no session >&2; exit 3", "--token-timeout", "0.5")
-        (error,) = headgate(*fetch(server, 5, out, *flags), check=4).errors()
-        assert "no session" in error
-        assert "--token-timeout" in error
-        (missing,) = headgate(*fetch(server, 5, tmp_path / "b", "--token-command", "no-such-cmd"), check=4).errors()
-        assert "not found" in missing
+        done = headgate(*fetch(server, 5, out, *flags), check=4)
+        assert "it failed with exit status: 3: no session" in done.stderr
+        assert "--token-timeout" in done.errors()[0]
+        # What a command writes may be a secret.
+        assert "no session" not in headgate("status", out, "--as-json").stdout
+        missing = headgate(*fetch(server, 5, tmp_path / "b", "--token-command", "no-such-cmd"), check=4)
+        assert "not found" in missing.stderr
         assert server.requests == []
         # The same command continues.
         server.valid = {"Bearer t"}
@@ -138,6 +140,8 @@ def test_a_running_job_takes_the_token_of_another_file(tmp_path: Path) -> None:
         server.valid = {"Bearer old"}
         with started(*fetch(server, 400, out, "--bearer", f"@{old}", "--rate", "100/s", "-q")) as job:
             wait_for(lambda: len(server.requests) > 20)
+            for wrong in ("typed", f"@{tmp_path / 'none'}"):
+                assert "typed" not in headgate("set", out, "--bearer", wrong, check=2).stderr
             assert "applied" in headgate("set", out, "--bearer", f"@{new}", check=0).stdout
             wait_for(lambda: server.requests[-1][2] == "Bearer new")
             server.valid = {"Bearer new"}
@@ -162,3 +166,53 @@ def test_a_job_that_stopped_itself_probes_with_a_few_rows(tmp_path: Path) -> Non
         server.refusal = 200
         headgate(*job, check=3)
         assert totals(out)[0] == 5000 - before - 20
+
+
+def test_a_probe_continues_while_its_host_is_overloaded(tmp_path: Path) -> None:
+    out, urls = tmp_path / "out", tmp_path / "urls.txt"
+    with token_server() as server:
+        server.refusal = 503
+        urls.write_text("".join(f"{server.url}/{n}\n" for n in range(2000)))
+        job = ("fetch", urls, "-o", out, *IN_FLIGHT, "-q", "--retry-delay", "0.1")
+        headgate(*job, "--retries", "0", "--max-failures", "10", check=4)
+        with started(*job, "--retries", "8", "--max-failures", "100") as again:
+            before = len(server.requests)
+            wait_for(lambda: len(server.requests) > before + 20)
+            server.refusal = 200
+            assert again.wait(LONGEST_S) == 3
+        succeeded, failed = totals(out)
+        assert (succeeded + failed, failed < 50) == (2000, True)
+
+
+def test_a_retry_begins_without_a_probe(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with token_server() as server:
+        server.refusal = 500
+        job = fetch(server, 60, out, "--retries", "0", "--max-failures", "50", "-q")
+        headgate(*job, check=4)
+        before = len(server.requests)
+        headgate("retry", out, "--max-failures", "never", "-q", "--retries", "0", check=3)
+        assert len(server.requests) - before > 40
+
+
+def test_a_retry_may_name_a_budget_alone(tmp_path: Path) -> None:
+    out, table = tmp_path / "out", tmp_path / "rows.csv"
+    with token_server() as server:
+        server.refusal = 500
+        table.write_text("url,tokens\n" + "".join(f"{server.url}/{n},2\n" for n in range(10)))
+        costs = ("--cost-column", "tokens", "--max-cost", "100")
+        headgate("fetch", table, "-o", out, *IN_FLIGHT, *costs, "--retries", "0", "-q", check=3)
+        headgate("retry", out, "--max-cost", "26", "-q", check=4)
+        assert len(server.requests) == 13
+        headgate("retry", out, "-q", check=4)
+        assert len(server.requests) == 13, "the budget of the last run counts"
+
+
+def test_results_stay_if_there_is_too_little_space_to_replace_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with token_server() as server:
+        server.refusal = 200
+        headgate(*fetch(server, 3, out, "-q"), check=0)
+        replace = ("--if-exists", "overwrite", "--min-free", "900TiB")
+        headgate(*fetch(server, 3, out, *replace), check=1)
+        assert totals(out) == (3, 0)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use crate::body_stream::BodyStream;
+use crate::credentials::AUTHORIZATION;
 use crate::error::Failure;
 use crate::memory::Reservation;
 use crate::options::RedirectPolicy;
@@ -229,6 +230,15 @@ impl Row {
     /// Returns the stream for its body; `None`: the body is kept.
     pub fn stream(&self) -> Option<&Arc<BodyStream>> {
         self.own().and_then(|own| own.stream.as_ref())
+    }
+
+    /// Returns whether its request has none of the run's credentials, or another `authorization`.
+    pub fn replaces_credentials(&self) -> bool {
+        let replaces = |extra: &RowExtra| {
+            extra.own.as_ref().is_some_and(|own| own.without_credentials)
+                || extra.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION))
+        };
+        self.extra.as_deref().is_some_and(replaces)
     }
 
     /// Returns the receiver of its outcome.

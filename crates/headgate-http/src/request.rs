@@ -13,7 +13,7 @@ use bytes::Bytes;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
-use headgate_core::row::{Row, RowExtra};
+use headgate_core::row::Row;
 use headgate_core::url_user::without_user;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::uri::PathAndQuery;
@@ -167,12 +167,8 @@ impl Preparer {
     /// Returns the state of the run's credentials at the origin of this row; `None`: its request gets none of them, or is
     /// invalid.
     pub fn credentials_of(&mut self, row: &Row) -> Option<Arc<OriginCredentials>> {
-        let replaces_them = |extra: &RowExtra| {
-            extra.own.as_ref().is_some_and(|own| own.without_credentials)
-                || extra.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str()))
-        };
         let is_foreign = row.chain().is_some_and(|chain| chain.is_foreign);
-        if is_foreign || row.extra.as_deref().is_some_and(replaces_them) {
+        if is_foreign || row.replaces_credentials() {
             return None;
         }
         let of_templates = row.extra.as_ref().is_some_and(|extra| !extra.credentials.is_empty());

@@ -35,6 +35,7 @@ _THROTTLED_BY: Final = {
     "retry_budget": "retry budget",
     "head_of_line": "head-of-line blocking by throttled hosts",
     "paused": "pause of the job",
+    "credentials": "credentials that were renewed",
 }
 
 _NO_REQUEST: Final = "invalid_request"

@@ -136,7 +136,7 @@ impl Budget {
     fn allowance(&self, amount: u64) -> Allowance {
         let Some(max) = self.max() else { return Allowance::Allowed };
         let used = self.used();
-        if self.is_used_up() || amount > max - used {
+        if used >= max || amount > max - used {
             return Allowance::UsedUp;
         }
         self.largest.fetch_max(amount, Ordering::Relaxed);
@@ -150,6 +150,11 @@ impl Budget {
 }
 
 impl Budgets {
+    /// Returns whether there is a budget of requests or of costs.
+    pub fn are_set(&self) -> bool {
+        self.requests.max().is_some() || self.cost.max().is_some()
+    }
+
     /// Applies the maxima of these limits.
     pub fn set(&self, limits: &Limits) {
         self.requests.set_max(limits.max_requests);

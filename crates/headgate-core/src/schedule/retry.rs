@@ -11,8 +11,8 @@ use crate::limits::{RetryOn, Retrying};
 use crate::random::Rng;
 use crate::row::Before;
 
-/// See [`NewCredentials::Later`].
-const LATER: Duration = Duration::from_secs(1);
+/// How long fetching credentials may take before a row of [`NewCredentials::Later`] is sent.
+const LATER: Duration = Duration::from_millis(500);
 
 /// The end of an attempt, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,8 @@ pub enum NewCredentials {
     Renewed,
     /// They are being renewed: nothing starts at hosts that get them until then.
     Awaited,
-    /// They were renewed shortly before, so that the row itself may be the cause.
-    Later,
+    /// They were renewed shortly before, so that the row itself may be the cause: they are renewed then.
+    Later(Instant),
 }
 
 /// The decision whether another attempt at a row follows.
@@ -158,7 +158,7 @@ impl FinishedAttempt {
     pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
         match self.new_credentials {
             Some(NewCredentials::Renewed | NewCredentials::Awaited) => return RetryDecision::At(now),
-            Some(NewCredentials::Later) => return RetryDecision::At(now + LATER),
+            Some(NewCredentials::Later(at)) => return RetryDecision::At(at.max(now) + LATER),
             None => {}
         }
         let retries_before = self.before.map_or(0, |before| before.attempts - u16::from(before.was_refused));

@@ -139,7 +139,7 @@ pub struct Scheduler {
     is_paused: bool,
     /// Hosts that get credentials wait for new ones.
     awaits_credentials: bool,
-    /// The rows that may still start in a probe; `None`: there is none.
+    /// The rows that may still come in a probe; `None`: there is none.
     probe: Option<u64>,
     /// `Some`: the run was stopped. Nothing new starts, and attempts in flight must end by this time, which is a real one.
     stops_at: Option<Instant>,
@@ -206,7 +206,7 @@ impl Scheduler {
         self
     }
 
-    /// Begins with a probe: only this many rows start before one has succeeded.
+    /// Begins with a probe: only this many rows come before one has succeeded.
     #[must_use]
     pub fn probing(mut self, rows: Option<u64>) -> Self {
         self.probe = rows;
@@ -256,8 +256,21 @@ impl Scheduler {
     /// Returns whether more rows could start something that those here can't.
     pub fn wants_rows(&self) -> bool {
         let nothing_is_next = self.ready.is_empty() && self.hostless.is_empty() && self.failing.is_empty();
+        if self.probe == Some(0) {
+            return false;
+        }
         // Only a worker that requests rows learns that there are none.
         self.is_empty() || nothing_is_next && self.look_ahead.accepts_rows() && !self.starts_nothing()
+    }
+
+    /// Returns how many rows may come at once: at most `most`.
+    pub fn rows_to_draw(&self, most: usize) -> usize {
+        self.probe.map_or(most, |rows| most.min(usize::try_from(rows).unwrap_or(most)))
+    }
+
+    /// Records that this many rows have come.
+    pub fn note_drawn(&mut self, rows: usize) {
+        self.probe = self.probe.map(|left| left.saturating_sub(rows as u64));
     }
 
     fn starts_nothing(&self) -> bool {
@@ -290,7 +303,9 @@ impl Scheduler {
         self.forget_healthy(now);
         if let Some(row) = self.hostless.pop_front() {
             self.throttled.set(None, now);
+            // Of most, no request can be made: then it is taken back.
             self.budgets.requests.spend(1);
+            self.budgets.cost.spend(self.rules.spent_by(&row));
             return Decision::Start(row, None);
         }
         if let Some(used_up) = self.budgets.used_up(None).filter(|_| self.look_ahead.rows() > 0) {
@@ -302,17 +317,12 @@ impl Scheduler {
         if self.awaits_credentials && self.rules.limits.host_by == HostBy::Address {
             return self.wait(Some(ThrottledBy::Credentials), None, now);
         }
-        // Rows of a probe may still be retried.
-        let is_probe_full = self.probe == Some(0);
         while let Some((_, index)) = self.ready.first().copied() {
             let (readiness, next) = self.hosts.at(index).evaluate(now);
             let Some(next) = next.filter(|_| matches!(readiness, Readiness::Ready(_))) else {
                 self.settle(index, now);
                 continue;
             };
-            if is_probe_full && !matches!(next, NextRow::Retry(..)) {
-                return self.wait(Some(ThrottledBy::Probe), self.timers.first().map(|(time, _)| *time), now);
-            }
             if let Some(decision) = self.refused_by_budget(index, next, now) {
                 return decision;
             }
@@ -393,10 +403,7 @@ impl Scheduler {
         match row.before() {
             // It is part of an attempt that was counted at another host.
             _ if row.chain().is_some() => {}
-            None => {
-                host.retry_budget.first_attempt(now);
-                self.probe = self.probe.map(|rows| rows.saturating_sub(1));
-            }
+            None => host.retry_budget.first_attempt(now),
             Some(_) => host.retry_budget.retry(),
         }
         self.network.started(now);

@@ -33,12 +33,10 @@ pub enum ThrottledBy {
     Paused,
     /// Hosts that get credentials wait for a new token.
     Credentials,
-    /// The job had stopped itself, and its first rows show whether the cause is gone.
-    Probe,
 }
 
 impl ThrottledBy {
-    pub const ALL: [ThrottledBy; 14] = [
+    pub const ALL: [ThrottledBy; 13] = [
         ThrottledBy::Rate,
         ThrottledBy::Cost,
         ThrottledBy::Budget,
@@ -52,7 +50,6 @@ impl ThrottledBy {
         ThrottledBy::HeadOfLine,
         ThrottledBy::Paused,
         ThrottledBy::Credentials,
-        ThrottledBy::Probe,
     ];
 }
 

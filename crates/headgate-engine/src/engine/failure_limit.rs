@@ -60,7 +60,7 @@ impl Share {
         };
         let row = RowOfShare { outcome, share: self };
         if let Some(why) = limit.count(with.filter(|_| failed), &row) {
-            self.shared.stop_run(why);
+            self.shared.stop_failing_run(why);
         } else if !failed && limit.end_probe() {
             self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.end_probe());
         }

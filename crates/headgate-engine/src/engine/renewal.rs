@@ -14,7 +14,7 @@ const MANY: u32 = 10;
 /// The shortest time between two renewals that refused rows cause.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// That time after renewals that did not help.
-const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The credentials of a run, as its workers see them.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) struct State {
     /// The earliest time of the next renewal.
     pub(super) not_before: Option<Instant>,
     pub(super) renewed_at: Option<Instant>,
+    /// When they are fetched next, for rows that wait for that.
+    pub(super) scheduled_at: Option<Instant>,
     /// The last renewal has brought the same credentials as before.
     pub(super) is_unchanged: bool,
     /// The time after a renewal in which a few refused rows cause no other.
@@ -41,7 +43,7 @@ pub(super) struct State {
     /// A file with a token that was set while the run goes on.
     pub(super) bearer: Option<PathBuf>,
     /// A row waits for credentials of which the last fetch failed.
-    pub(super) is_nudged: bool,
+    pub(super) is_fetch_requested: bool,
     pub(super) has_ended: bool,
 }
 
@@ -64,10 +66,11 @@ impl Renewal {
             is_awaited: options.token.source.is_some(),
             not_before: None,
             renewed_at: None,
+            scheduled_at: None,
             is_unchanged: false,
             interval: SHORTEST_INTERVAL,
             bearer: None,
-            is_nudged: false,
+            is_fetch_requested: false,
             has_ended: false,
         };
         Arc::new(Self { defaults, state: Mutex::new(state), changed: Condvar::new() })
@@ -95,12 +98,16 @@ impl Renewal {
             if not_before.is_some() && state.is_unchanged {
                 return None;
             }
-            if not_before.is_some() && !is_certain {
-                return Some(NewCredentials::Later);
+            if let Some(at) = not_before.filter(|_| !is_certain) {
+                state.scheduled_at = Some(at);
+                self.changed.notify_all();
+                return Some(NewCredentials::Later(at));
             }
             (state.is_awaited, state.not_before) = (true, not_before);
-            self.changed.notify_all();
         }
+        // After a fetch that has failed, the next row that needs credentials has them fetched.
+        state.is_fetch_requested = true;
+        self.changed.notify_all();
         Some(NewCredentials::Awaited)
     }
 
@@ -111,10 +118,10 @@ impl Renewal {
     }
 
     /// Notes that a row waits for credentials.
-    pub(super) fn nudge(&self) {
+    pub(super) fn request_fetch(&self) {
         let mut state = self.state();
-        if !state.is_nudged {
-            state.is_nudged = true;
+        if !state.is_fetch_requested {
+            state.is_fetch_requested = true;
             self.changed.notify_all();
         }
     }
@@ -160,7 +167,7 @@ mod tests {
     fn a_single_refusal_just_after_a_renewal_causes_no_other_and_many_do() {
         let renewal = renewal();
         renewal.change(|state| state.renewed_at = Some(Instant::now()));
-        assert_eq!(Some(NewCredentials::Later), renewal.refused(0, 1));
+        assert!(matches!(renewal.refused(0, 1), Some(NewCredentials::Later(_))));
         renewal.note_retry(false);
         assert_eq!(2 * SHORTEST_INTERVAL, renewal.state().interval);
         assert_eq!(Some(NewCredentials::Awaited), renewal.refused(0, MANY));

@@ -95,8 +95,13 @@ impl Share {
                 break Decision::WaitUntil(now);
             }
             // Under the lock, so that rows come to the scheduler in their order.
-            match self.shared.scheduler.rows.try_recv(MAX_CHUNK_ROWS) {
-                Ok(rows) => rows.into_iter().for_each(|row| self.offer(&mut scheduler, row, awake)),
+            match self.shared.scheduler.rows.try_recv(scheduler.rows_to_draw(MAX_CHUNK_ROWS)) {
+                Ok(rows) => {
+                    scheduler.note_drawn(rows.len());
+                    for row in rows {
+                        self.offer(&mut scheduler, row, awake);
+                    }
+                }
                 Err(NoRows::Ended) if scheduler.is_empty() && slots.in_use() == 0 => break Decision::Ended,
                 Err(_) => break Decision::wait(self.steer_rereading(&mut scheduler, until, now)),
             }
@@ -193,7 +198,7 @@ impl Share {
                 Some(_) => {
                     scheduler.note_credentials(name, now);
                     if scheduler.awaits_credentials() {
-                        renewal.nudge();
+                        renewal.request_fetch();
                     }
                 }
                 // What provides the credentials may need such a request for it.

@@ -16,7 +16,7 @@ use headgate_table::columns::result::ResultColumns;
 
 use crate::engine::failure::FirstFailure;
 use crate::engine::renewal::Renewal;
-use crate::engine::shared_failure_limit::SharedFailureLimit;
+use crate::engine::shared_failure_limit::{SharedFailureLimit, StoppedBy};
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::queue::responders::Responders;
 
@@ -55,7 +55,16 @@ pub(crate) struct Shared {
 impl Shared {
     /// Stops the run for this reason.
     pub(super) fn stop_run(&self, why: Message) {
-        if self.failure_limit.note_stop(why) {
+        self.stop_by(StoppedBy { why, by_failures: false });
+    }
+
+    /// Stops the run, as too many of its rows have failed.
+    pub(super) fn stop_failing_run(&self, why: Message) {
+        self.stop_by(StoppedBy { why, by_failures: true });
+    }
+
+    fn stop_by(&self, stopped_by: StoppedBy) {
+        if self.failure_limit.note_stop(stopped_by) {
             self.scheduler.stop_in_order();
         }
     }

@@ -7,6 +7,14 @@ use headgate_core::limits::MaxFailures;
 use headgate_core::message::Message;
 use headgate_core::schedule::failure_limit::{EndedRow, FailedWith, FailureLimit};
 
+/// Why a run stopped itself.
+#[derive(Debug, Clone)]
+pub(crate) struct StoppedBy {
+    pub(crate) why: Message,
+    /// Its rows failed: the next run of the job begins with a probe.
+    pub(crate) by_failures: bool,
+}
+
 /// The failure limit of a run, for all of its workers.
 #[derive(Debug)]
 pub(crate) struct SharedFailureLimit {
@@ -16,12 +24,12 @@ pub(crate) struct SharedFailureLimit {
     /// The first rows are a probe, until one of them succeeds.
     is_probing: AtomicBool,
     /// Why the run stopped itself.
-    stopped_by: Arc<OnceLock<Message>>,
+    stopped_by: Arc<OnceLock<StoppedBy>>,
 }
 
 impl SharedFailureLimit {
     /// `is_probing`: the job has stopped itself before, so that its first rows are a probe.
-    pub(crate) fn new(rule: MaxFailures, is_probing: bool, stopped_by: Arc<OnceLock<Message>>) -> Self {
+    pub(crate) fn new(rule: MaxFailures, is_probing: bool, stopped_by: Arc<OnceLock<StoppedBy>>) -> Self {
         let limit = FailureLimit::new(rule).probing(is_probing);
         Self {
             is_settled: AtomicBool::new(limit.is_settled()),
@@ -57,8 +65,8 @@ impl SharedFailureLimit {
     }
 
     /// Notes why the run stops itself. Returns whether it did not before.
-    pub(super) fn note_stop(&self, why: Message) -> bool {
-        self.stopped_by.set(why).is_ok()
+    pub(super) fn note_stop(&self, stopped_by: StoppedBy) -> bool {
+        self.stopped_by.set(stopped_by).is_ok()
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut FailureLimit) -> T) -> T {

@@ -49,7 +49,7 @@ pub(crate) struct SharedScheduler {
     /// The run was stopped from outside: by its handle, or by its sink.
     is_interrupted: AtomicBool,
     /// Counts all requests of the run, also those of rows that start without the scheduler.
-    pub(super) budgets: Arc<Budgets>,
+    pub(crate) budgets: Arc<Budgets>,
     /// Rows wait for the next reservation of a budget.
     budget_is_short: Notify,
 }

@@ -56,6 +56,11 @@ fn checked<E: serde::de::Error>(name: String) -> Result<String, E> {
     if is_part { Ok(name) } else { Err(E::custom(format!("it names {name:?}, which is not the name of a part"))) }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 /// The totals of all runs of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
@@ -84,6 +89,9 @@ pub struct RunRecord {
     /// Why the run stopped by itself, if it did.
     #[serde(default)]
     pub stopped_by: Option<String>,
+    /// That was because its rows failed: the next run begins with a probe.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_failures: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,9 +189,9 @@ impl Commit {
         Ok(())
     }
 
-    /// Returns whether the last run stopped by itself.
-    pub(crate) fn had_stopped(&self) -> bool {
-        self.runs.last().is_some_and(|run| run.stopped_by.is_some())
+    /// Returns whether the last run stopped by itself because its rows failed.
+    pub(crate) fn had_failed(&self) -> bool {
+        self.runs.last().is_some_and(|run| run.by_failures)
     }
 
     /// Adds a run that begins now, and drops the oldest one if there are more than [`MAX_RUNS`].
@@ -230,6 +238,7 @@ mod tests {
                 rows: 0,
                 ended: false,
                 stopped_by: None,
+                by_failures: false,
             });
         }
         assert_eq!((8, 32, "8"), (commit.earlier_runs, commit.runs.len(), commit.runs[0].started_at.as_str()));

@@ -23,10 +23,16 @@ pub(crate) fn min_free(chosen: Option<u64>, space: Space) -> u64 {
 
 /// Returns the shortage if `bytes` can't be written without falling below the free space that the job leaves.
 pub(super) fn shortage(storage: &dyn Storage, chosen: Option<u64>, bytes: u64) -> Option<Shortage> {
+    shortage_after(storage, chosen, bytes, 0)
+}
+
+/// Returns the shortage as [`shortage`] does, once files of `removed` bytes are removed.
+pub(super) fn shortage_after(storage: &dyn Storage, chosen: Option<u64>, bytes: u64, removed: u64) -> Option<Shortage> {
     if chosen == Some(0) {
         return None;
     }
-    let space = storage.space()?;
+    let mut space = storage.space()?;
+    space.free = space.free.saturating_add(removed);
     let min_free = min_free(chosen, space);
     if space.free >= min_free.saturating_add(bytes) {
         return None;

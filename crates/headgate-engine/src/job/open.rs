@@ -19,8 +19,10 @@ use headgate_table::source::fingerprint::Fingerprint;
 use super::commit::Commit;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
+use super::free_space::shortage_after;
 use super::manifest::{InputNow, Manifest};
 use super::part_format::PartFormat;
+use super::results::{Contents, Results};
 use super::sink::DurableSink;
 use super::watched::JobProgress;
 use super::writer::{CommittedState, JobWriter, MonotonicClock, TrackedInput};
@@ -211,6 +213,14 @@ impl OpenJob {
         let save_format = self.manifest.save_format();
         // Saved bodies are written before the first outcome arrives.
         let waits = self.replaces && !self.is_resumable() && save_format.is_none();
+        if self.is_new {
+            // Before results are removed.
+            let storage = self.directory.storage();
+            let earlier = if self.replaces { Results::read(storage, Contents::None).ok() } else { None };
+            let removed = earlier.map_or(0, |results| results.newest.totals.bytes);
+            let shortage = shortage_after(storage.as_ref(), options.sink.min_free, 0, removed);
+            shortage.map_or(Ok(()), |shortage| Err(shortage.error))?;
+        }
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }

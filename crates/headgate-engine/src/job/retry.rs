@@ -222,11 +222,6 @@ impl OpenRetry {
         self.directory.storage()
     }
 
-    /// Returns whether the last run of the job stopped by itself.
-    pub(crate) fn had_stopped(&self) -> bool {
-        self.committed.last.had_stopped()
-    }
-
     /// Returns the salt for the keys of its rows.
     pub(crate) fn key_salt(&self) -> KeySalt {
         self.key_salt

@@ -115,6 +115,7 @@ pub(super) struct CommitChange {
     pub(super) run_ended: bool,
     /// Why the run stopped by itself, if it did.
     pub(super) stopped_by: Option<String>,
+    pub(super) by_failures: bool,
     /// Every row is done, small parts are merged, and every part is in its place.
     pub(super) finished: bool,
 }
@@ -157,8 +158,15 @@ impl JobWriter {
         let CommittedState { mut last, parts, until_checkpoint } = committed;
         let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
         let committed_at = started_at.clone();
-        let run =
-            RunRecord { command: command.into(), started_at, committed_at, rows: 0, ended: false, stopped_by: None };
+        let run = RunRecord {
+            command: command.into(),
+            started_at,
+            committed_at,
+            rows: 0,
+            ended: false,
+            stopped_by: None,
+            by_failures: false,
+        };
         last.begin_run(run);
         let started = clock();
         let writer = Self {
@@ -396,6 +404,7 @@ impl JobWriter {
             run.committed_at = now;
             run.ended = change.run_ended;
             run.stopped_by.clone_from(&change.stopped_by);
+            run.by_failures = change.by_failures;
         }
         self.append_commit(next, self.save_format, at)?;
         self.commits += 1;
@@ -411,7 +420,8 @@ impl JobWriter {
         now: Instant,
     ) -> Result<(), JobError> {
         // The last commit of a job is a checkpoint, too, so that the rest of the log need not be read.
-        let is_due = self.until_checkpoint <= 1 || next.finished;
+        let is_last = next.finished && next.number > self.last.number && !self.last.finished;
+        let is_due = self.until_checkpoint <= 1 || is_last;
         let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
         next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
         self.directory.commit(&next, save_format)?;

@@ -18,6 +18,7 @@ use super::sink_thread::Done;
 use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
 use crate::engine::failure::FirstFailure;
+use crate::engine::shared_failure_limit::StoppedBy;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::waker::WakeCaller;
 use crate::job::control::SettingsChange;
@@ -51,7 +52,7 @@ pub struct Run {
     pub(super) output: String,
     pub(super) notes: Arc<Mutex<Vec<Message>>>,
     /// The reason, if the run stopped by itself.
-    pub(super) stopped_by: Arc<OnceLock<Message>>,
+    pub(super) stopped_by: Arc<OnceLock<StoppedBy>>,
     /// `None`: there was nothing to do.
     pub(super) live: Option<Arc<LiveRun>>,
     /// Accepts the caller's rows; `None`: rows come from a source, or feeding has ended.
@@ -202,7 +203,7 @@ impl Run {
         let cost = self.budgets.cost.used();
         summary.cost = (cost > 0 || summary.max_cost.is_some()).then_some(cost);
         summary.output.clone_from(&self.output);
-        summary.stopped_by = self.stopped_by.get().cloned();
+        summary.stopped_by = self.stopped_by.get().map(|stopped_by| stopped_by.why.clone());
         summary.interrupted = self.scheduler().is_some_and(SharedScheduler::is_interrupted);
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());

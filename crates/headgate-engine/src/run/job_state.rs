@@ -15,8 +15,8 @@ pub(super) struct JobState {
     pub(super) budgets: Arc<Budgets>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
-    /// The run before this one stopped by itself.
-    pub(super) had_stopped: bool,
+    /// The run before this one stopped by itself because its rows failed.
+    pub(super) had_failed: bool,
 }
 
 impl JobState {

@@ -34,7 +34,7 @@ use crate::engine::credentials::renewer::{self, Renewer};
 use crate::engine::failure::FirstFailure;
 use crate::engine::renewal::{EndRenewal, Renewal};
 use crate::engine::shared::Shared;
-use crate::engine::shared_failure_limit::SharedFailureLimit;
+use crate::engine::shared_failure_limit::{SharedFailureLimit, StoppedBy};
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Capacity, Engine, Work, machine};
 use crate::job::DoneRows;
@@ -160,7 +160,7 @@ impl Launch {
         let (started, mut throttling, mut feeder) = (clock.started(), None, None);
         let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
         let selection = self.columns.selection.clone();
-        let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<Message>>::default());
+        let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<StoppedBy>>::default());
         let budgets;
         let (assigned, state, live) = match begin(&window)? {
             StartedOutput::Finished(state) => {
@@ -184,7 +184,7 @@ impl Launch {
                 }
                 let responders = state.as_ref().map(|state| state.responders.clone()).unwrap_or_default();
                 let stops_itself = self.run.max_failures != MaxFailures::Never;
-                let is_probing = stops_itself && state.as_ref().is_some_and(|state| state.had_stopped);
+                let is_probing = stops_itself && state.as_ref().is_some_and(|state| state.had_failed);
                 budgets = state.as_ref().map(|state| state.budgets.clone()).unwrap_or_default();
                 let scheduler = Arc::new(SharedScheduler::of(
                     &self.run,

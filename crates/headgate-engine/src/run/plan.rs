@@ -207,22 +207,23 @@ impl PreparedOutput {
                 let budgets = Arc::new(Budgets { requests, cost: Budget::resumed(commit.cost.reserved) });
                 budgets.set(&options.run.limits);
                 let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
-                let had_stopped = false;
-                StartedOutput::Finished(JobState { progress, responders, budgets, rows_before, resumable, had_stopped })
+                let had_failed = false;
+                StartedOutput::Finished(JobState { progress, responders, budgets, rows_before, resumable, had_failed })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
-                let had_stopped = job.last_commit().had_stopped();
+                let had_failed = job.last_commit().had_failed();
                 let started = job.start(options, window.clone(), Box::new(Instant::now))?;
                 let RunningJob { sink, progress, responders, budgets } = started;
-                let state = JobState { progress, responders, budgets, rows_before, resumable, had_stopped };
+                let state = JobState { progress, responders, budgets, rows_before, resumable, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
-                let had_stopped = retry.had_stopped();
+                // Rows that fail whatever is done come first in each retry.
+                let had_failed = false;
                 let started = retry.start(options, Box::new(Instant::now))?;
                 let RunningJob { sink, progress, responders, budgets } = started;
-                let state = JobState { progress, responders, budgets, rows_before: 0, resumable: true, had_stopped };
+                let state = JobState { progress, responders, budgets, rows_before: 0, resumable: true, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
             }
         })

@@ -5,7 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_core::error::JobError;
-use headgate_core::message::Message;
 use headgate_http::save::paths::Unused;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::{Ending, Shortage, Sink};
@@ -13,6 +12,7 @@ use headgate_table::sink::{Ending, Shortage, Sink};
 use super::live::LiveRun;
 use crate::engine::failure::FirstFailure;
 use crate::engine::renewal::EndRenewal;
+use crate::engine::shared_failure_limit::StoppedBy;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::{Engine, runtime, spawn};
 use crate::job::JobProgress;
@@ -95,7 +95,7 @@ pub(super) struct SinkThread {
     /// Waits until no thread writes bodies into the directory.
     pub(super) bodies_unused: Unused,
     /// Why the run stopped by itself, if it did.
-    pub(super) stopped_by: Arc<OnceLock<Message>>,
+    pub(super) stopped_by: Arc<OnceLock<StoppedBy>>,
     /// Ends with the thread.
     pub(super) _ends_renewal: EndRenewal,
 }
@@ -150,12 +150,14 @@ impl SinkThread {
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
         let stopped = || self.scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
-        let (undone, stopped_by) = (self.scheduler.drain_undone(), self.stopped_by.get().map(ToString::to_string));
+        let (undone, stopped_by) = (self.scheduler.drain_undone(), self.stopped_by.get());
+        let why = stopped_by.map(|stopped_by| stopped_by.why.to_string());
         let ending = Ending {
             input_rows: self.input_rows.get().copied(),
             undone: &undone,
             stopped: &stopped,
-            stopped_by: stopped_by.as_deref(),
+            stopped_by: why.as_deref(),
+            by_failures: stopped_by.is_some_and(|stopped_by| stopped_by.by_failures),
         };
         let finished = self.sink.finish(&ending);
         let flow = written.and_then(|flow| finished.map(|()| flow))?;
@@ -182,17 +184,26 @@ impl SinkThread {
                     if self.sink.write(batch)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
+                    self.wake_for_budget();
                 }
                 () = self.scheduler.budget_is_short() => {
                     self.sink.tick()?;
-                    self.scheduler.wake_workers();
+                    self.wake_for_budget();
                 }
                 _ = ticks.tick() => {
                     self.live.apply_changes(Instant::now());
                     self.check_space();
                     self.sink.tick()?;
+                    self.wake_for_budget();
                 }
             }
+        }
+    }
+
+    /// Wakes workers that may wait for what a commit has just reserved of a budget.
+    fn wake_for_budget(&self) {
+        if self.scheduler.budgets.are_set() {
+            self.scheduler.wake_workers();
         }
     }
 

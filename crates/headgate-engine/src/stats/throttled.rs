@@ -109,9 +109,6 @@ impl ThrottledStretch {
             )
             .into(),
             ThrottledBy::Credentials => format!("bottleneck: credentials. {rows} for new ones").into(),
-            ThrottledBy::Probe => {
-                "bottleneck: probe. The job had stopped itself, and waits for the first rows to show whether the cause is gone".into()
-            }
             ThrottledBy::Paused => format!("bottleneck: pause of the job. No request was started {percent} of the time").into(),
         }
     }
@@ -134,7 +131,7 @@ fn kind(by: ThrottledBy) -> BottleneckKind {
         ThrottledBy::HostRate => BottleneckKind::HostRate,
         ThrottledBy::HostConcurrency => BottleneckKind::HostConcurrency,
         ThrottledBy::Pause => BottleneckKind::Pause,
-        ThrottledBy::CircuitBreaker | ThrottledBy::Probe => BottleneckKind::CircuitBreaker,
+        ThrottledBy::CircuitBreaker => BottleneckKind::CircuitBreaker,
         ThrottledBy::Network => BottleneckKind::Network,
         ThrottledBy::Backoff | ThrottledBy::RetryBudget => BottleneckKind::Retries,
         ThrottledBy::HeadOfLine => BottleneckKind::Input,

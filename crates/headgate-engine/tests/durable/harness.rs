@@ -228,7 +228,13 @@ impl Bench {
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
             // The engine finishes the sink even after an error.
-            let finished = sink.finish(&Ending { input_rows, undone: &[], stopped: &|| false, stopped_by: None });
+            let finished = sink.finish(&Ending {
+                input_rows,
+                undone: &[],
+                stopped: &|| false,
+                stopped_by: None,
+                by_failures: false,
+            });
             committed = progress.commit().done_rows().unwrap();
             written.and(finished)
         });

@@ -34,7 +34,14 @@ fn the_log_of_a_job_holds_a_bounded_number_of_commits() {
 
     let job = bench.open(&Recorder::new()).unwrap();
     let RunningJob { mut sink, .. } = bench.start(job, Box::new(Instant::now)).unwrap();
-    sink.finish(&Ending { input_rows: Some(next), undone: &[], stopped: &|| false, stopped_by: None }).unwrap();
+    sink.finish(&Ending {
+        input_rows: Some(next),
+        undone: &[],
+        stopped: &|| false,
+        stopped_by: None,
+        by_failures: false,
+    })
+    .unwrap();
     drop(sink);
     assert_eq!(1, commits());
     let status = status(&bench.out()).unwrap();

@@ -145,6 +145,7 @@ impl Model {
             undone: &[],
             stopped: &|| input_rows.is_none(),
             stopped_by: None,
+            by_failures: false,
         });
         let ended = self.update(finished.is_ok(), true) && self.committed.len() as u64 == ROWS;
         self.resume();

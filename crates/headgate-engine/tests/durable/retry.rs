@@ -369,7 +369,8 @@ fn a_retry_of_few_rows_keeps_parts_of_failed_rows_bounded() {
     for rows in failed.chunks(1000) {
         let _ = sink.write(bench.batch(rows)).unwrap();
     }
-    sink.finish(&Ending { input_rows: None, undone: &[], stopped: &|| false, stopped_by: None }).unwrap();
+    sink.finish(&Ending { input_rows: None, undone: &[], stopped: &|| false, stopped_by: None, by_failures: false })
+        .unwrap();
     drop(sink);
     assert_eq!(2, status(&bench.out()).unwrap().parts);
 

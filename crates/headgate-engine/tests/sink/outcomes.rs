@@ -85,7 +85,14 @@ pub fn write(options: &SinkOptions, batches: impl IntoIterator<Item = OutcomeBat
         rows += batch.records.num_rows() as u64;
         assert!(sink.write(batch).unwrap().is_continue());
     }
-    sink.finish(&Ending { input_rows: Some(rows), undone: &[], stopped: &|| false, stopped_by: None }).unwrap();
+    sink.finish(&Ending {
+        input_rows: Some(rows),
+        undone: &[],
+        stopped: &|| false,
+        stopped_by: None,
+        by_failures: false,
+    })
+    .unwrap();
 }
 
 /// Opens the sink of a new job without kept columns.
@@ -125,7 +132,7 @@ fn open_job(
 
 /// Finishes a run that did not reach the end of its input.
 pub fn interrupt(sink: &mut dyn Sink) -> Result<(), JobError> {
-    sink.finish(&Ending { input_rows: None, undone: &[], stopped: &|| false, stopped_by: None })
+    sink.finish(&Ending { input_rows: None, undone: &[], stopped: &|| false, stopped_by: None, by_failures: false })
 }
 
 pub fn open_error(options: &SinkOptions) -> JobError {

@@ -65,4 +65,6 @@ pub struct Ending<'a> {
     pub stopped: &'a dyn Fn() -> bool,
     /// Why the run stopped by itself, if it did.
     pub stopped_by: Option<&'a str>,
+    /// That is because its rows failed.
+    pub by_failures: bool,
 }

@@ -116,7 +116,16 @@ mod tests {
         drop(reader);
         let mut sink = sink(writer);
         assert_eq!(Ok(ControlFlow::Break(())), sink.write(batch()));
-        assert_eq!(Ok(()), sink.finish(&Ending { input_rows: None, undone: &[], stopped: &|| true, stopped_by: None }));
+        assert_eq!(
+            Ok(()),
+            sink.finish(&Ending {
+                input_rows: None,
+                undone: &[],
+                stopped: &|| true,
+                stopped_by: None,
+                by_failures: false
+            })
+        );
     }
 
     #[test]

@@ -188,6 +188,11 @@ impl Scheduler {
             self.hostless.push_back(row);
             return;
         };
+        if self.awaits_credentials && row.replaces_credentials() {
+            // What provides the credentials may need this request for it, and must not wait for itself.
+            self.hostless.push_back(row);
+            return;
+        }
         let view = self.network.view(&self.rules.retrying);
         if self.hosts.at(index).is_down(view, now) {
             self.fail_down(index, row, now);
@@ -344,10 +349,17 @@ impl Scheduler {
 
     /// Fails the rows that wait for new credentials.
     pub fn fail_awaiting(&mut self, failure: &Failure, now: Instant) {
+        let is_any_host = self.rules.limits.host_by == HostBy::Address;
+        if is_any_host {
+            for row in self.addresses.drain() {
+                self.look_ahead.leaves(&row);
+                self.failing.push_back((row, failure.clone()));
+            }
+        }
         for index in self.hosts.indices() {
-            let awaits = |host: &&mut HostQueue| host.credentials == HostCredentials::Awaited;
+            let awaits = |host: &&mut HostQueue| is_any_host || host.credentials == HostCredentials::Awaited;
             let Some(host) = self.hosts.get(index).filter(awaits) else { continue };
-            for row in host.drain() {
+            for row in host.remove_where(|row| !row.replaces_credentials()) {
                 self.look_ahead.leaves(&row);
                 self.failing.push_back((row, failure.clone()));
             }

@@ -86,7 +86,7 @@ impl Share {
         };
         let scheduler = &self.shared.scheduler;
         if scheduler.rows.all_queued(is_refused) && scheduler.lock().all_waiting(is_refused) {
-            self.shared.stop_run(message!("{what}: ", advice));
+            self.shared.stop_failing_run(message!("{what}: ", advice));
             return;
         }
         self.shared.has_refused_origins.store(true, Ordering::Relaxed);

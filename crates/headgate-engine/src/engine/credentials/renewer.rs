@@ -19,6 +19,8 @@ use crate::engine::renewal::Renewal;
 use crate::engine::shared::Shared;
 use crate::engine::spawn;
 
+/// The shortest time that a command has.
+const SHORTEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// The interval between two looks at the files.
 const FILE_INTERVAL: Duration = Duration::from_secs(1);
 /// The delays between fetches that fail.
@@ -60,12 +62,14 @@ enum Task {
 /// Why credentials could not be fetched.
 struct FetchError {
     why: Message,
+    /// What the command wrote last to standard error: it is shown, and not stored, as it may have a secret.
+    detail: Option<String>,
     is_lasting: bool,
 }
 
 impl From<Message> for FetchError {
     fn from(why: Message) -> Self {
-        Self { why, is_lasting: false }
+        Self { why, detail: None, is_lasting: false }
     }
 }
 
@@ -91,7 +95,7 @@ impl Renewer {
                     let now = self.file_versions();
                     if now != versions && self.fetch_files().is_ok() {
                         versions = now;
-                        self.publish();
+                        self.send_current();
                     }
                     continue;
                 }
@@ -102,13 +106,14 @@ impl Renewer {
                 }
                 Task::Fetch => {}
             }
-            match self.fetch() {
+            let began = Instant::now();
+            match self.fetch(failing.as_ref()) {
                 Ok(()) => {
                     (failing, versions) = (None, self.file_versions());
                     self.publish();
                 }
                 Err(_) if self.renewal.state().has_ended => return,
-                Err(error) => failing = self.fail(error, failing),
+                Err(error) => failing = self.fail(error, failing, began),
             }
         }
     }
@@ -129,17 +134,17 @@ impl Renewer {
             let of_ttl = ttl.zip(state.renewed_at).map(|(ttl, at)| at + ttl);
             let fetch_at = match failing {
                 // The next row that needs them has them fetched.
-                Some(_) if self.is_fed => state.is_nudged.then_some(now),
+                Some(_) if self.is_fed => state.is_fetch_requested.then_some(now),
                 Some(failing) => Some(failing.next),
                 // A client fetches its first token for its first request.
                 None if self.is_fed && state.renewed_at.is_none() && self.options.token.source.is_some() => {
-                    state.is_nudged.then_some(now)
+                    state.is_fetch_requested.then_some(now)
                 }
                 None if state.is_awaited => Some(state.not_before.unwrap_or(now)),
-                None => of_ttl,
+                None => of_ttl.into_iter().chain(state.scheduled_at).min(),
             };
             if fetch_at.is_some_and(|at| at <= now) {
-                state.is_nudged = false;
+                (state.is_fetch_requested, state.scheduled_at) = (false, None);
                 return Task::Fetch;
             }
             let look_at = (!self.options.secret_files.is_empty()).then(|| looked_at + FILE_INTERVAL);
@@ -163,15 +168,17 @@ impl Renewer {
         files.iter().try_for_each(|file| secret_file::read_into(file, &mut self.options))
     }
 
-    fn fetch(&mut self) -> Result<(), FetchError> {
+    fn fetch(&mut self, failing: Option<&Failing>) -> Result<(), FetchError> {
         self.fetch_files()?;
-        let timeout = self.options.token.timeout;
+        let failing_for = failing.map_or(Duration::ZERO, |failing| failing.since.elapsed());
+        let timeout = self.options.token.timeout.saturating_sub(failing_for).max(SHORTEST_TIMEOUT);
         let token = match &self.options.token.source {
             None => return self.check(),
             Some(TokenSource::Command(text)) => {
                 let has_ended = || self.renewal.state().has_ended;
                 command::token(text, timeout, has_ended).map_err(|failure| FetchError {
                     why: message!(OptionName::TokenCommand, ": ", failure.why),
+                    detail: failure.last_line,
                     is_lasting: failure.is_lasting,
                 })?
             }
@@ -188,16 +195,21 @@ impl Renewer {
         Defaults::new(&self.options).map(drop).map_err(|error| error.message.into())
     }
 
-    /// Sends requests with the current credentials from now on. If these are the same as before, nothing is known of them that
-    /// was not known before.
-    fn publish(&mut self) {
-        let Ok(defaults) = Defaults::new(&self.options) else { return };
+    /// Sends requests with the current credentials from now on. Returns whether they are the same as before.
+    fn send_current(&mut self) -> bool {
+        let Ok(defaults) = Defaults::new(&self.options) else { return true };
         let is_unchanged = self.options == self.published;
         if !is_unchanged {
             let defaults = if let Some(salt) = self.key_salt { defaults.with_keys(salt) } else { defaults };
             self.renewal.defaults.renew(defaults);
             self.published.clone_from(&self.options);
         }
+        is_unchanged
+    }
+
+    /// Sends requests with the credentials that were fetched, and lets hosts continue that waited for these.
+    fn publish(&mut self) {
+        let is_unchanged = self.send_current();
         self.renewal.change(|state| {
             (state.is_awaited, state.not_before, state.renewed_at) = (false, None, Some(Instant::now()));
             state.is_unchanged = is_unchanged;
@@ -208,29 +220,28 @@ impl Renewer {
     }
 
     /// Lets hosts that get credentials wait, as these could not be fetched. It stops the run if that has taken too long.
-    fn fail(&self, error: FetchError, failing: Option<Failing>) -> Option<Failing> {
+    fn fail(&self, error: FetchError, failing: Option<Failing>, began: Instant) -> Option<Failing> {
         let (now, timeout) = (Instant::now(), self.options.token.timeout);
         let first = failing.is_none();
-        let since = failing.as_ref().map_or(now, |failing| failing.since);
+        let since = failing.as_ref().map_or(began, |failing| failing.since);
         self.renewal.change(|state| state.is_awaited = true);
-        let why = error.why.clone();
         let shared = self.shared.upgrade()?;
         shared.scheduler.change_at(now, |scheduler, now| scheduler.await_credentials(true, now));
+        let FetchError { why, detail, is_lasting } = error;
+        let shown = detail.map_or_else(|| why.clone(), |detail| message!(why.clone(), ": {detail}"));
         if self.is_fed {
-            let failure = Failure::new(ErrorKind::Credentials, why.to_string());
+            let failure = Failure::new(ErrorKind::Credentials, shown.to_string());
             shared.scheduler.change_at(now, |scheduler, now| scheduler.fail_awaiting(&failure, now));
-        } else if error.is_lasting && self.options.bearer.is_none() {
-            shared.stop_run(error.why);
+        } else if is_lasting && self.options.bearer.is_none() {
+            shared.note(shown);
+            shared.stop_run(why);
         } else if now.duration_since(since) >= timeout {
             let time = timeout.as_secs_f64();
-            shared.stop_run(message!(
-                "there were no credentials for {time} s: ",
-                error.why,
-                "; the wait is ",
-                OptionName::TokenTimeout
-            ));
+            shared.note(shown);
+            let wait = message!("; the longest time for that is ", OptionName::TokenTimeout);
+            shared.stop_run(message!("there were no credentials for {time} s: ", why, wait));
         } else if first {
-            shared.note(message!(error.why, ": it was tried again"));
+            shared.note(message!(shown, ": it was tried again"));
         }
         let delay = failing.map_or(FIRST_DELAY, |failing| (failing.delay * 2).min(LONGEST_DELAY));
         Some(Failing { since, next: (now + delay).min(since + timeout.max(delay)), delay })

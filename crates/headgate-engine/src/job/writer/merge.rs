@@ -39,6 +39,7 @@ impl JobWriter {
             input_rows,
             run_ended: true,
             stopped_by: stopped_by.clone(),
+            by_failures: ending.by_failures,
             finished,
             removes: Vec::new(),
         };
