@@ -137,6 +137,7 @@ STATUS: dict[str, Any] = {
             "rows": 60_000,
             "ended": False,
             "stopped_by": None,
+            "by_failures": False,
         },
         {
             "command": "fetch",
@@ -145,6 +146,7 @@ STATUS: dict[str, Any] = {
             "rows": 100_000,
             "ended": True,
             "stopped_by": None,
+            "by_failures": False,
         },
     ],
 }

@@ -27,8 +27,8 @@ MEANINGS: Final[Mapping[int, str]] = {
     EXIT_USAGE: "a mistake on the command line, an input that can't be read, or an output that can't be used, such as"
     " the directory of another job",
     EXIT_FAILED_ROWS: "the job finished, and some of its rows failed",
-    EXIT_JOB_STOPPED: "the job stopped itself: too many failed rows, refused credentials, no token, a budget that is used"
-    " up, or no network; the same command continues, with a larger budget or new credentials",
+    EXIT_JOB_STOPPED: "the job stopped itself: too many failed rows, refused credentials, no token, a used-up budget,"
+    " or no network; the same command continues, with a larger budget or new credentials",
     EXIT_SIGNALLED + SIGHUP: "stopped because the terminal was closed (SIGHUP); the same command continues",
     EXIT_INTERRUPTED: "interrupted by Ctrl-C; the same command continues",
     EXIT_READER_GONE: "stopped because the reader of standard output has gone, as in -o - | head",

@@ -34,7 +34,7 @@ status as status:503), requests and cost of all runs (cost null: rows have none)
 budget), parts, bytes, parts_to_place (files that were not moved to their places because the job was killed), finished,
 resumable, running, pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set
 (options that were set while it ran), paused, run_count, and runs: the last 32, each with command, started_at,
-committed_at, rows, ended and stopped_by (why it stopped by itself; null: it did not).
+committed_at, rows, ended, stopped_by (why it stopped by itself; null: it did not) and by_failures (its rows failed).
 Times are in UTC, as in RFC 3339."""
 
 

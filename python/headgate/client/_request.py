@@ -226,7 +226,7 @@ def _basic(auth: object) -> bytes:
     if is_token_source(auth):
         raise TypeError("auth of one request can't be an object with token(): give it to the client, headgate.Client")
     if user is None:
-        raise TypeError(f"auth {must_be(auth, 'a function or None')}; for a token, create the client with bearer='token'")
+        raise TypeError(f"auth {must_be(auth, 'a function or None')}; the client takes bearer='token'")
     import base64  # noqa: PLC0415 - most requests have no password
 
     return b"Basic " + base64.b64encode(user)

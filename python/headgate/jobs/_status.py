@@ -27,7 +27,8 @@ class JobRun:
         committed_at: When it last committed results, in UTC.
         rows: Rows that it had finished then.
         ended: Whether it ended in order; it is false for a run that was killed or is running now.
-        stopped_by: Why it stopped by itself, if it did; the next run begins with a few rows, as a probe.
+        stopped_by: Why it stopped by itself, if it did.
+        by_failures: Whether that was because its rows failed; then the next run begins with a few rows, as a probe.
     """
 
     __module__ = "headgate"
@@ -38,6 +39,7 @@ class JobRun:
     rows: int
     ended: bool
     stopped_by: str | None = None
+    by_failures: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

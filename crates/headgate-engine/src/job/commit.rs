@@ -56,11 +56,6 @@ fn checked<E: serde::de::Error>(name: String) -> Result<String, E> {
     if is_part { Ok(name) } else { Err(E::custom(format!("it names {name:?}, which is not the name of a part"))) }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 /// The totals of all runs of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
@@ -90,7 +85,7 @@ pub struct RunRecord {
     #[serde(default)]
     pub stopped_by: Option<String>,
     /// That was because its rows failed: the next run begins with a probe.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub by_failures: bool,
 }
 
