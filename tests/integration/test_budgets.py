@@ -201,3 +201,15 @@ def test_a_job_without_a_directory_has_a_budget_for_its_only_run() -> None:
         done: Done = headgate("fetch", f"{server}/[1-100]", "-o", "-", "--max-requests", "30", check=4)
         assert ["the budget of 30 requests is used up (--max-requests)"] == done.errors()
         assert len(done.rows()) == 30 == sent(server)
+
+
+def test_rows_of_which_no_request_can_be_made_use_nothing(tmp_path: Path) -> None:
+    table, out = tmp_path / "rows.csv", tmp_path / "out"
+    with serving() as server:
+        lines = [f"{server}/{n},1" if n % 2 else ",100" for n in range(200)]
+        table.write_text("url,tokens\n" + "\n".join(lines) + "\n")
+        costs = ("--cost-column", "tokens", "--max-cost", "60", "--max-requests", "100", "-q")
+        assert "for costs" in headgate("fetch", table, "-o", out, *costs, check=4).errors()[0]
+        assert (60, 60, 60) == (sent(server), status(out)["requests"], status(out)["cost"])
+        headgate("fetch", table, "-o", out, *costs, "--max-cost", "100", check=3)
+        assert (100, 100) == (sent(server), status(out)["requests"])

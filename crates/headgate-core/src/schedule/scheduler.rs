@@ -106,6 +106,8 @@ pub struct Scheduler {
     budgets: Arc<Budgets>,
     /// Attempts in flight that were started here.
     in_flight: u64,
+    /// Rows without a valid host that were started, and of which it is not known yet that no request can be made.
+    hostless_in_flight: u64,
     hosts: HostQueues,
     /// The addresses of hosts, if limits are per address.
     addresses: Addresses,
@@ -168,6 +170,7 @@ impl Scheduler {
             cost: rules.limits.cost_rate().map(|rate| RateLimiter::new(rate, None, now)),
             budgets: Arc::default(),
             in_flight: 0,
+            hostless_in_flight: 0,
             network: NetworkState::new(rules.retrying.network_down_after),
             responded_earlier: HashSet::new(),
             rules,
@@ -306,6 +309,7 @@ impl Scheduler {
             // Of most, no request can be made: then it is taken back.
             self.budgets.requests.spend(1);
             self.budgets.cost.spend(self.rules.spent_by(&row));
+            self.hostless_in_flight += 1;
             return Decision::Start(row, None);
         }
         if let Some(used_up) = self.budgets.used_up(None).filter(|_| self.look_ahead.rows() > 0) {
@@ -364,7 +368,9 @@ impl Scheduler {
 
     /// Stops the run if nothing is in flight. Until then, a part of the budget may be refunded.
     fn end_by_budget(&mut self, used_up: UsedUp, now: Instant) -> Decision {
-        if self.in_flight == 0 { Decision::UsedUp(used_up) } else { self.wait(Some(ThrottledBy::Budget), None, now) }
+        // What is in flight may turn out not to be sent, and is taken back then.
+        let may_be_refunded = self.in_flight + self.hostless_in_flight > 0;
+        if may_be_refunded { self.wait(Some(ThrottledBy::Budget), None, now) } else { Decision::UsedUp(used_up) }
     }
 
     /// Returns what follows if the budgets don't allow this row to start.
@@ -443,6 +449,14 @@ impl Scheduler {
             self.budgets.cost.spend(cost);
             self.budgets.cost.refund(estimate);
         }
+    }
+
+    /// Takes back what a row has used of which no request can be made; `has_host`: it was started for a host.
+    pub fn refund_invalid(&mut self, row: &Row, has_host: bool) {
+        if !has_host {
+            self.hostless_in_flight = self.hostless_in_flight.saturating_sub(1);
+        }
+        self.refund(row);
     }
 
     /// Takes back what a row has used that was started and not sent.

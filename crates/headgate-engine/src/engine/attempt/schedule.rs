@@ -98,7 +98,8 @@ impl Attempt<'_> {
 
     /// Takes back what the row has used of budgets: no request could be made of it.
     pub(super) fn refund(&self) {
-        self.row(|row| self.share.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.refund(row)));
+        let (scheduler, has_host) = (&self.share.shared.scheduler, self.share.lanes.host(self.lane).is_some());
+        self.row(|row| scheduler.change_at(Instant::now(), |scheduler, _| scheduler.refund_invalid(row, has_host)));
     }
 
     /// Reserves a time at which the request may be sent; `None`: now. To be called once for each time that it is sent.
