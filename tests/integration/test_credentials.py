@@ -115,6 +115,30 @@ def test_a_secret_file_is_read_again_after_a_refusal(tmp_path: Path) -> None:
         assert {"Bearer 1", "Bearer 2"} == {token for *_, token, _ in server.requests}
 
 
+def test_a_secret_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old")
+    with token_server() as server:
+        server.valid = {"Bearer old", "Bearer new"}
+        job = fetch(server, 400, tmp_path / "out", "--bearer", f"@{token}", "--rate", "100/s", "-q")
+        with started(*job) as running:
+            wait_for(lambda: len(server.requests) > 5)
+            token.write_text("new")
+            wait_for(lambda: server.requests[-1][2] == "Bearer new")
+            assert running.wait(LONGEST_S) == 0
+        assert 401 not in server.statuses()
+
+
+def test_a_token_command_runs_again_after_its_time(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with token_server() as server:
+        server.valid = {"Bearer t"}
+        flags = ("--token-command", f"echo >> {runs}; echo t", "--token-ttl", "0.1", "--rate", "50/s", "-q")
+        headgate(*fetch(server, 50, tmp_path / "out", *flags), check=0)
+        assert len(runs.read_text()) > 2
+        assert 401 not in server.statuses()
+
+
 def test_a_token_command_that_fails_stops_the_job_with_its_last_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with token_server() as server:
