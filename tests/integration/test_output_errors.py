@@ -21,8 +21,11 @@ def test_a_disk_that_is_full_at_the_start_is_an_error_of_the_machine(tmp_path: P
         filler = disk.path / "filler"
         with pytest.raises(OSError, match="No space left"):
             filler.write_bytes(bytes(2 * 1024**2))
+        fetch = ("fetch", NOWHERE, "--if-exists", "overwrite", "-y", "--retries", "0", "-o")
         for out in (disk.path / "old", disk.path / "new"):
-            full = headgate("fetch", NOWHERE, "-o", out, "--if-exists", "overwrite", "-y", "--retries", "0", check=1)
+            refused = headgate(*fetch, out, check=1).errors()[0]
+            assert "--min-free" in refused or "no space left on device" in refused
+            full = headgate(*fetch, out, "--min-free", "0", check=1)
             assert "no space left on device" in full.errors()[0]
         filler.unlink()
         assert {"old", "new"} >= {path.name for path in disk.path.iterdir()}, "the probe leaves no file"
