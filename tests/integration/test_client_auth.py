@@ -15,11 +15,6 @@ import headgate
 from headgate.testing import MockRequest, MockResponse, MockServer
 from support.loops import Run
 
-TOKENS_ARE_RENEWED = True
-"""Whether the engine calls the token provider: until then, the tests of the whole are skipped."""
-
-renewed = pytest.mark.skipif(not TOKENS_ARE_RENEWED, reason="the engine does not call the token provider yet")
-
 API: Final = "http://api.example"
 OTHER: Final = "http://other.example"
 ANN: Final = "Basic YW5uOnNlY3JldA=="
@@ -341,7 +336,6 @@ class Failing:
         raise LookupError("the vault is sealed")
 
 
-@renewed
 @pytest.mark.parametrize("kind", [Tokens, AsyncTokens])
 def test_many_threads_make_one_call_for_a_token_and_one_more_after_a_401(
     server: MockServer, kind: Callable[[], Tokens]
@@ -360,7 +354,6 @@ def test_many_threads_make_one_call_for_a_token_and_one_more_after_a_401(
         assert 3 == len(tokens.calls)
 
 
-@renewed
 @pytest.mark.parametrize("kind", [Tokens, AsyncTokens])
 def test_several_loops_make_one_call_for_a_token_and_one_more_after_a_401(
     server: MockServer, kind: Callable[[], Tokens]
@@ -382,7 +375,6 @@ def test_several_loops_make_one_call_for_a_token_and_one_more_after_a_401(
     assert 3 == len(tokens.calls)
 
 
-@renewed
 def test_an_asynchronous_token_comes_from_the_loop_of_the_client(server: MockServer, run: Run) -> None:
     tokens = AsyncTokens()
     server.get(f"{API}/").gives(tokens.responds)
@@ -395,7 +387,6 @@ def test_an_asynchronous_token_comes_from_the_loop_of_the_client(server: MockSer
     run(main())
 
 
-@renewed
 def test_an_error_of_the_source_of_tokens_is_that_of_the_request(server: MockServer, run: Run) -> None:
     async def main() -> None:
         async with headgate.AsyncClient(base_url=API, auth=Failing(), retries=0) as client:
@@ -409,7 +400,6 @@ def test_an_error_of_the_source_of_tokens_is_that_of_the_request(server: MockSer
     assert [] == list(server.calls)
 
 
-@renewed
 @pytest.mark.parametrize("kind", [Tokens, AsyncTokens])
 def test_jobs_tables_and_functions_take_tokens(server: MockServer, kind: Callable[[], Tokens], tmp_path: Path) -> None:
     tokens = kind()
@@ -422,7 +412,6 @@ def test_jobs_tables_and_functions_take_tokens(server: MockServer, kind: Callabl
     assert 3 == len(tokens.calls)
 
 
-@renewed
 def test_a_call_without_auth_or_with_its_own_needs_no_token(server: MockServer) -> None:
     tokens = Tokens()
     server.get(f"{API}/").respond(401)

@@ -31,7 +31,7 @@ PRICE: Final = "price:decimal(20,2)=$.price"
 _PRICE_TYPE: Final = pa.decimal128(20, 2)
 _BURST_S: Final = 0.2
 _FIRST: Final = ("api_failed_first", "api_html_first", "api_cut_first")
-_ASK: Final = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+_PRINT_PAGE: Final = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
@@ -125,7 +125,7 @@ def paid_api(scale: Scale, log: Path) -> Iterator[str]:
 
 def credentials(server: str) -> tuple[str, str]:
     """Returns the flag with the command that prints a new token."""
-    return "--token-command", shlex.join([sys.executable, "-c", _ASK, f"{server}/token"])
+    return "--token-command", shlex.join([sys.executable, "-c", _PRINT_PAGE, f"{server}/token"])
 
 
 def prices(server: str, products: Path, out: Path, *flags: str) -> list[str | Path]:
