@@ -6,6 +6,7 @@ use headgate_core::error::HostEvidence;
 use headgate_core::headers::HeadersRef;
 use headgate_core::message::OptionName;
 use headgate_core::redirect_chain::{Earlier, RedirectChain};
+use headgate_core::row::Row;
 use headgate_core::schedule::requested_pause::requested_pause;
 use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, NewCredentials, RetryDecision};
 use headgate_http::client::LaneState;
@@ -59,17 +60,13 @@ impl Attempt<'_> {
 
     /// Requeues the row, which is not sent yet, if its host has requested a pause since the row was started.
     pub(super) fn requeue_unsent(&self, state: &mut LaneState) -> RowNow {
-        let (scheduler, lanes) = (&self.share.shared.scheduler, &self.share.lanes);
+        let scheduler = &self.share.shared.scheduler;
         if !scheduler.is_needed() {
             return RowNow::InLane;
         }
-        let host = lanes.host(self.lane);
-        let take_row = || {
-            lanes.take_host(self.lane);
-            lanes.take(self.lane)
-        };
+        let host = self.share.lanes.host(self.lane);
         let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
-            scheduler.requeue_unsent(host, || self.limit_key(), take_row, now)
+            scheduler.requeue_unsent(host, || self.limit_key(), || self.take_row(), now)
         });
         if !is_requeued {
             return RowNow::InLane;
@@ -80,20 +77,23 @@ impl Attempt<'_> {
 
     /// Counts a request that is sent once more within the attempt, and requeues the row if its budget doesn't allow that now.
     pub(super) fn requeue_resent(&self) -> RowNow {
-        let (scheduler, lanes) = (&self.share.shared.scheduler, &self.share.lanes);
+        let scheduler = &self.share.shared.scheduler;
         if !scheduler.is_needed() {
             scheduler.budgets.requests.spend(1);
             return RowNow::InLane;
         }
-        let host = lanes.host(self.lane);
-        let take_row = || {
-            lanes.take_host(self.lane);
-            lanes.take(self.lane)
-        };
+        let host = self.share.lanes.host(self.lane);
         let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
-            scheduler.requeue_resent(host, || self.limit_key(), take_row, now)
+            scheduler.requeue_resent(host, || self.limit_key(), || self.take_row(), now)
         });
         if is_requeued { RowNow::Requeued } else { RowNow::InLane }
+    }
+
+    /// Takes the row out of its lane, and with it the host that it was started for.
+    fn take_row(&self) -> Row {
+        let lanes = &self.share.lanes;
+        lanes.take_host(self.lane);
+        lanes.take(self.lane)
     }
 
     /// Takes back what the row has used of budgets: no request could be made of it.
