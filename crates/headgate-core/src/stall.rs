@@ -16,6 +16,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::clock;
+
 /// The interval of an event loop's heartbeats during a run.
 pub const BEAT: Duration = Duration::from_millis(100);
 /// A beat this late ends a stall. For as long after it, deadlines are not judged: what arrived meanwhile is read first, and
@@ -34,7 +36,7 @@ pub struct ClockReading {
 
 impl ClockReading {
     pub fn now() -> Self {
-        let monotonic = Instant::now();
+        let monotonic = clock::now();
         Self { monotonic, boot: boot_time(monotonic) }
     }
 

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::message::OptionName;
 use headgate_core::stall::{STALL, Stalls};
 use tokio::task::unconstrained;
@@ -169,7 +170,7 @@ impl Deadline {
 
     /// Returns whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
     pub(crate) fn poll_passed(&mut self, cx: &mut Context<'_>) -> bool {
-        self.poll_passed_at(Instant::now(), cx)
+        self.poll_passed_at(clock::now(), cx)
     }
 
     /// Polls as [`Deadline::poll_passed`] does, for a caller that has read the clock.

@@ -7,9 +7,9 @@
 use std::future::poll_fn;
 use std::mem;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use headgate_core::body_stream::BodyChunk;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::Reservation;
 use headgate_core::message::OptionName;
@@ -159,7 +159,7 @@ impl IncomingBody {
     /// Reserves memory for the next bytes. While the budget is used up, nothing is read, so the server waits, too.
     pub(crate) async fn reserve(&mut self, bytes: u64, deadline: &mut Deadline) {
         if !self.reservation.try_grow(bytes) {
-            let since = Instant::now();
+            let since = clock::now();
             Box::pin(self.reservation.grow(bytes)).await;
             // The server is not responsible for this wait.
             deadline.excuse(OwnWait::Memory, since.elapsed());
@@ -278,7 +278,7 @@ pub(crate) async fn receive(
     let timeouts = &context.limits.timeouts;
     while !source.is_done() {
         if source.is_receiving() {
-            let now = Instant::now();
+            let now = clock::now();
             if timeouts.is_bounded() {
                 deadline.expect(timeouts.limit(ExchangePhase::Receiving, now));
             }

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::origin::Origin;
 use headgate_core::schedule::hosts::{Host, Speaks};
 
@@ -61,7 +62,7 @@ pub struct Route {
 impl Route {
     fn new(key: RouteKey, host: Arc<Host>) -> Self {
         let streams = Streams::new(key.transport.http2_streams());
-        let known = host.speaks(Instant::now());
+        let known = host.speaks(clock::now());
         // The host's own requirement has priority over the transport configuration.
         let speaks = known.filter(|known| *known == Speaks::OnlyHttp1).or(key.transport.speaks(&key.origin)).or(known);
         Self {
@@ -87,7 +88,7 @@ impl Route {
     /// Records which version of HTTP the host speaks.
     pub(crate) fn record_version(&self, speaks: Speaks) {
         if self.speaks.replace(Some(speaks)) != Some(speaks) {
-            self.host.spoke(speaks, Instant::now());
+            self.host.spoke(speaks, clock::now());
         }
     }
 
@@ -184,7 +185,7 @@ impl Pool {
             routes_in_use: 0,
             idle: BTreeMap::new(),
             put: 0,
-            put_last: Instant::now(),
+            put_last: clock::now(),
         }
     }
 

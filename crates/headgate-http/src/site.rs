@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::limits::HostBy;
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
@@ -91,7 +91,7 @@ impl SiteMaker {
     }
 
     fn host(&self, origin: &Origin) -> Arc<Host> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, Instant::now())
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(origin, clock::now())
     }
 }
 

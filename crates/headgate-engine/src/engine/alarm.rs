@@ -12,6 +12,7 @@ mod linux {
     use std::os::fd::{AsFd as _, AsRawFd, RawFd};
     use std::time::{Duration, Instant};
 
+    use headgate_core::clock;
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
@@ -51,7 +52,7 @@ mod linux {
         /// Waits until `time`; `None`: not at all. Cancel safe.
         pub(crate) async fn until(&self, time: Option<Instant>) {
             let Some(time) = time else { return };
-            let left = time.saturating_duration_since(Instant::now());
+            let left = time.saturating_duration_since(clock::now());
             if left.is_zero() {
                 // Other tasks of the loop have their turn.
                 tokio::task::yield_now().await;

@@ -1,8 +1,8 @@
 //! Stops a run that can't succeed: each worker reports how its rows ended, as long as that can matter.
 
 use std::cell::RefMut;
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::grouped::grouped;
 use headgate_core::message;
 use headgate_core::message::OptionName;
@@ -62,7 +62,7 @@ impl Share {
         if let Some(why) = limit.count(with.filter(|_| failed), &row) {
             self.shared.stop_failing_run(why);
         } else if !failed && limit.end_probe() {
-            self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.end_probe());
+            self.shared.scheduler.change_at(clock::now(), |scheduler, _| scheduler.end_probe());
         }
     }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::row::Row;
 use headgate_core::schedule::decision::Decision;
 use headgate_core::schedule::host_queues::HostIndex;
@@ -28,7 +29,7 @@ impl Share {
 
     async fn run_lane(self: Rc<Self>, guard: LaneGuard) {
         let mut state = LaneState::new(&self.client.stalls);
-        let mut started = Instant::now();
+        let mut started = clock::now();
         loop {
             if Attempt::new(&self, guard.lane, started).run(&mut state).await == Batch::Full {
                 // Other lanes may need its connection meanwhile.
@@ -45,14 +46,14 @@ impl Share {
                 self.lanes.park(guard.lane);
                 self.wake();
                 Box::pin(self.waiting(Wait::Input, self.lanes.woken(guard.lane))).await;
-                Instant::now()
+                clock::now()
             };
         }
     }
 
     /// Has the lane start its next row, and returns when. `None`: it has nothing to do.
     fn start_next(self: &Rc<Self>, lane: LaneIndex) -> Option<Instant> {
-        let now = Instant::now();
+        let now = clock::now();
         match self.decide(now).0 {
             Decision::Start(row, host) => {
                 self.lanes.put(lane, row, host);
@@ -74,7 +75,7 @@ struct LaneGuard {
 
 impl LaneGuard {
     fn new(share: Rc<Share>, row: Row, host: Option<HostIndex>) -> Self {
-        share.stats().lanes.start(Instant::now());
+        share.stats().lanes.start(clock::now());
         let panic = StopOnPanic::new(share.clone(), "lane");
         let lane = share.lanes.enter(row, host);
         Self { share, lane, _panic: panic }
@@ -89,7 +90,7 @@ impl Drop for LaneGuard {
             share.slots.borrow_mut().free();
         }
         share.lanes.remove(*lane);
-        share.stats().lanes.end(Instant::now());
+        share.stats().lanes.end(clock::now());
         share.wake();
     }
 }

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::row::Row;
 use headgate_core::schedule::host_queues::HostIndex;
 use tokio::task::AbortHandle;
@@ -57,7 +58,7 @@ impl Span {
 
     /// Returns the span of an attempt that did not begin.
     pub(super) fn none() -> Self {
-        Self { started: Instant::now(), elapsed: Duration::ZERO }
+        Self { started: clock::now(), elapsed: Duration::ZERO }
     }
 
     /// Returns the span of an attempt that ends now.

@@ -30,8 +30,8 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::limits::HostBy;
 use headgate_core::memory::MemoryBudget;
@@ -272,7 +272,7 @@ impl Engine {
         let mut assigned = Assigned { stats: Vec::new(), run, workers: Vec::new(), scheduler };
         for index in 0..count {
             let worker = WorkerIndex { index, count };
-            let stats = Arc::new(Mutex::new(WorkerStats::new(Instant::now())));
+            let stats = Arc::new(Mutex::new(WorkerStats::new(clock::now())));
             let begin = Begin {
                 shared: shared.clone(),
                 defaults: defaults.clone(),
@@ -286,7 +286,7 @@ impl Engine {
             // Runs of few rows in flight do not all go to the first workers.
             let orders = &self.inner.workers[(run as usize).wrapping_add(index) % self.workers()];
             if orders.send_blocking(Order::Begin(run, Box::new(begin))).is_err() {
-                shared.scheduler.stop(Instant::now());
+                shared.scheduler.stop(clock::now());
                 return Err(JobError::internal("a worker of the engine has died: please report it"));
             }
             assigned.stats.push(stats);

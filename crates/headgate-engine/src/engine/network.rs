@@ -3,8 +3,9 @@
 
 use std::rc::Rc;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::random::Rng;
@@ -30,14 +31,14 @@ impl Share {
             }
             // Most looks find nothing to do, and so notify no worker.
             let step = {
-                let (mut scheduler, now) = scheduler.lock_at(Instant::now());
+                let (mut scheduler, now) = scheduler.lock_at(clock::now());
                 scheduler.network_step(now)
             };
             match step {
                 NetworkAction::Wait => {}
                 NetworkAction::Check => {
                     let checked = self.check_network().await;
-                    scheduler.change_at(Instant::now(), |scheduler, now| scheduler.network_checked(checked, now));
+                    scheduler.change_at(clock::now(), |scheduler, now| scheduler.network_checked(checked, now));
                     self.wake();
                 }
                 NetworkAction::Stop(time) => {
@@ -55,7 +56,7 @@ impl Share {
 
     async fn check_network(&self) -> Checked {
         let responders = &self.shared.responders;
-        let by = ConnectBy { time: Instant::now() + CHECK_TIME, option: OptionName::ConnectTimeout };
+        let by = ConnectBy { time: clock::now() + CHECK_TIME, option: OptionName::ConnectTimeout };
         let mut connecting = JoinSet::new();
         for origin in responders.sample(CHECKED_HOSTS, &mut Rng::new()) {
             let (client, route) = (Rc::clone(&self.client), self.preparer.borrow().route(origin));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::options::RequestOptions;
 use headgate_core::schedule::retry::NewCredentials;
 use headgate_http::live_defaults::LiveDefaults;
@@ -92,7 +93,7 @@ impl Renewal {
             return None;
         }
         if !state.is_awaited {
-            let (now, is_certain) = (Instant::now(), in_a_row >= MANY);
+            let (now, is_certain) = (clock::now(), in_a_row >= MANY);
             let interval = if is_certain { SHORTEST_INTERVAL } else { state.interval };
             let not_before = state.renewed_at.map(|at| at + interval).filter(|at| *at > now);
             if not_before.is_some() && state.is_unchanged {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::live::Live;
 use headgate_core::row::Row;
 use headgate_core::schedule::decision::Decision;
@@ -142,9 +143,9 @@ impl Share {
 
     async fn look_up(self: Rc<Self>) {
         let next_name =
-            || self.shared.scheduler.change_at(Instant::now(), |scheduler, _| scheduler.next_hostname_to_resolve());
+            || self.shared.scheduler.change_at(clock::now(), |scheduler, _| scheduler.next_hostname_to_resolve());
         while let Some((name, url)) = next_name() {
-            let by = Instant::now() + self.shared.limits.connect_timeout;
+            let by = clock::now() + self.shared.limits.connect_timeout;
             let address = match target::parse(&url) {
                 Ok(Target { origin, .. }) => {
                     let route = self.preparer.borrow().route_key(origin);
@@ -152,7 +153,7 @@ impl Share {
                 }
                 Err(_) => None,
             };
-            self.shared.scheduler.change_at(Instant::now(), |scheduler, now| {
+            self.shared.scheduler.change_at(clock::now(), |scheduler, now| {
                 scheduler.found_address(&name, address, now);
                 self.pass_on_deferred(scheduler);
             });
@@ -163,7 +164,7 @@ impl Share {
 
     /// Applies options that were set during the run.
     pub(super) fn apply_options(&self, live: &Live) {
-        let now = Instant::now();
+        let now = clock::now();
         self.shared.scheduler.apply_options(live, now);
         if self.shared.failure_limit.set(live.max_failures) {
             self.shared.scheduler.change_at(now, |scheduler, _| scheduler.end_probe());
@@ -243,7 +244,7 @@ impl Share {
     /// Reports that a row in flight has ended without showing anything about its host.
     pub(super) fn release_host(&self, lane: LaneIndex) {
         if let Some(host) = self.lanes.take_host(lane) {
-            self.shared.scheduler.change_at(Instant::now(), |scheduler, now| scheduler.release(host, now));
+            self.shared.scheduler.change_at(clock::now(), |scheduler, now| scheduler.release(host, now));
         }
     }
 

@@ -7,8 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::row::Outcome;
 use headgate_core::schedule::decision::Decision;
@@ -114,14 +114,14 @@ impl Share {
         let (scheduler, alarm) = (&self.shared.scheduler, Alarm::new());
         let mut live = self.shared.limits.live.clone();
         if live.borrow().paused {
-            scheduler.change_at(Instant::now(), |scheduler, now| scheduler.pause(true, now));
+            scheduler.change_at(clock::now(), |scheduler, now| scheduler.pause(true, now));
         }
         let mut may_be_set = true;
         loop {
             self.record_unrecorded().await;
             // Before the decision, so that no change after it is missed.
             let (scheduler_changed, rows_came) = (scheduler.changed(), scheduler.rows.available());
-            let (decision, wants_rows) = self.decide(Instant::now());
+            let (decision, wants_rows) = self.decide(clock::now());
             let until = match decision {
                 Decision::Start(row, host) => {
                     self.start(row, host);
@@ -184,7 +184,7 @@ impl Share {
         if let Some(error) = error {
             self.shared.failure.set(error);
         }
-        self.shared.scheduler.stop(Instant::now());
+        self.shared.scheduler.stop(clock::now());
     }
 
     /// Wakes the loop, which decides again.
@@ -212,7 +212,7 @@ struct EndOnPanic<'a> {
 impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.share.shared.scheduler.stop(Instant::now());
+            self.share.shared.scheduler.stop(clock::now());
             self.share.lanes.end_all();
             self.background.abort();
         }
@@ -235,7 +235,7 @@ impl StopOnPanic {
 impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.share.shared.scheduler.stop(Instant::now());
+            self.share.shared.scheduler.stop(clock::now());
         }
     }
 }

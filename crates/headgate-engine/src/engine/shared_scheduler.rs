@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::limits::{Limits, RetryOn, Retrying};
 use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
@@ -137,13 +138,13 @@ impl SharedScheduler {
     /// this time, never lengthen it.
     pub(crate) fn stop(&self, until: Instant) {
         // First: a worker that finds the queue closed is then told when to end.
-        self.change_at(Instant::now(), |scheduler, now| scheduler.stop(until, now));
+        self.change_at(clock::now(), |scheduler, now| scheduler.stop(until, now));
         self.close();
     }
 
     /// Stops the run, and waits for the attempts in flight.
     pub(crate) fn stop_in_order(&self) {
-        self.stop(Instant::now() + LONGEST);
+        self.stop(clock::now() + LONGEST);
     }
 
     /// Stops the run as [`SharedScheduler::stop`] does, on request of the user or the sink.
@@ -176,7 +177,7 @@ impl SharedScheduler {
     /// Cancels rows: `drawn`, which a worker has drawn and not started, and those that wait in the queue or here. They fail
     /// next. Returns whether there are any.
     pub(super) fn cancel(&self, rows: RowsToCancel, mut drawn: Vec<Row>) -> bool {
-        self.change_at(Instant::now(), |scheduler, now| {
+        self.change_at(clock::now(), |scheduler, now| {
             // Before the rows leave the queue: a worker that then finds the queue at its end comes here.
             self.is_needed.store(true, Ordering::Relaxed);
             if !rows.is_all_of(&drawn) {
@@ -208,7 +209,7 @@ impl SharedScheduler {
 
     /// Returns awake time of the scheduler as real time, as far as stalls are known now.
     pub(super) fn real(&self, awake: Instant) -> Instant {
-        self.lock_at(Instant::now()).0.real(awake)
+        self.lock_at(clock::now()).0.real(awake)
     }
 
     fn note_stall(&self, scheduler: &Scheduler, stall: Stall) {

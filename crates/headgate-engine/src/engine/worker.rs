@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::limits::HostBy;
 use headgate_core::schedule::hosts::HostTable;
@@ -133,7 +134,7 @@ impl Worker {
                 },
                 () = self.share_ended.notified() => {}
                 route = self.recalls.next(self.index) => self.client.pool.borrow_mut().cede(&route),
-                _ = sweeps.tick(), if has_work => self.client.pool.borrow_mut().sweep(Instant::now()),
+                _ = sweeps.tick(), if has_work => self.client.pool.borrow_mut().sweep(clock::now()),
                 _ = beats.tick(), if has_shares => self.beat(),
             }
         }
@@ -189,7 +190,7 @@ impl Worker {
             }
             Err(error) => {
                 shared.failure.set(error);
-                shared.scheduler.stop(Instant::now());
+                shared.scheduler.stop(clock::now());
             }
         }
     }

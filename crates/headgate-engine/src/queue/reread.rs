@@ -1,8 +1,8 @@
 //! The sender for the thread that reads deferred rows again. The source waits while it reads.
 
 use std::sync::Arc;
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::row::RowBatch;
 
 use super::shared::{QueueState, SharedQueue};
@@ -22,7 +22,7 @@ impl RereadSender {
     pub(crate) fn wait_for_request(&self) -> Option<u64> {
         let mut state = self.shared.state();
         while !state.is_closed {
-            if let Some(from) = state.deferred.begin(Instant::now()) {
+            if let Some(from) = state.deferred.begin(clock::now()) {
                 return Some(from);
             }
             state = self.shared.wait(state);
@@ -36,7 +36,7 @@ impl RereadSender {
         let mut state = self.shared.state();
         let wanted = if is_over(&state) { None } else { state.deferred.first_from(from) };
         if wanted.is_none() {
-            state.deferred.end(Instant::now());
+            state.deferred.end(clock::now());
             drop(state);
             self.shared.wake_all();
         }

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::row::{Row, RowBatch};
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::rereading::Rereading;
@@ -199,7 +199,7 @@ impl RowReceiver {
 
     /// Ends the reading of deferred rows. The source continues where it stopped, and rows that were not read stay deferred.
     pub(crate) fn end_rereading(&self) {
-        self.shared.state().deferred.set_enough(Instant::now());
+        self.shared.state().deferred.set_enough(clock::now());
         self.shared.wake_all();
     }
 

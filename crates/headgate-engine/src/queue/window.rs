@@ -7,6 +7,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::row::{Row, RowBatch};
 
 /// The window of one run. One source waits for it, and one sink advances it.
@@ -62,7 +63,7 @@ impl Window {
     fn wait_for_room(&self, rows: &[Row]) -> Option<usize> {
         let mut state = self.state();
         if self.room(&state, rows) == 0 && !state.closed {
-            let since = Instant::now();
+            let since = clock::now();
             state.full_since = Some(since);
             let full = |state: &mut WindowState| !state.closed && self.room(state, rows) == 0;
             state = self.moved.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{Fields, SchemaRef};
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::options::{JobOptions, SelectionOptions};
@@ -211,8 +212,8 @@ impl BatchFlow {
         loop {
             self.gather()?;
             // Reading the next batch may take a while. Results that are due do not wait for it.
-            let was_fed = (self.input.has_batch() || !self.is_due(Instant::now())) && self.feed()?;
-            let now = Instant::now();
+            let was_fed = (self.input.has_batch() || !self.is_due(clock::now())) && self.feed()?;
+            let now = clock::now();
             if let Some(batch) = self.ready(now)? {
                 return Ok(Step::Batch(batch));
             }

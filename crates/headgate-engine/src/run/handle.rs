@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::live::Settings;
 use headgate_core::message::Message;
@@ -151,18 +152,18 @@ impl Run {
     /// as ended, even if the output can't be written because its reader does not read.
     pub fn wait(&self, timeout: Duration) -> bool {
         let aborts_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
-        self.done.wait(timeout, aborts_at) || aborts_at().is_some_and(|at| at <= Instant::now())
+        self.done.wait(timeout, aborts_at) || aborts_at().is_some_and(|at| at <= clock::now())
     }
 
     /// Starts no more requests; those in flight have the run's grace period to finish.
     pub fn stop(&self) {
-        self.stop_at(Instant::now() + self.grace);
+        self.stop_at(clock::now() + self.grace);
     }
 
     /// Stops the run and cancels requests in flight. Outcomes received so far are written.
     pub fn abort(&self) {
-        let _ = self.aborted.set(Instant::now());
-        self.stop_at(Instant::now());
+        let _ = self.aborted.set(clock::now());
+        self.stop_at(clock::now());
         self.done.reevaluate();
     }
 
@@ -186,7 +187,7 @@ impl Run {
 
     pub fn snapshot(&self) -> Snapshot {
         let stopping = self.scheduler().is_some_and(SharedScheduler::is_stopped);
-        let mut snapshot = self.monitor().snapshot(Instant::now(), stopping);
+        let mut snapshot = self.monitor().snapshot(clock::now(), stopping);
         if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
             snapshot.bottleneck = merging(merged, parts);
         }

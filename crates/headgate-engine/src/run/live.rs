@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::{JobError, cause};
 use headgate_core::live::Live;
 use headgate_core::message;
@@ -127,7 +128,7 @@ impl LiveRun {
             let _ = files.reply(control.sequence, None);
         }
         // The settings may have changed since they were read: the first poll reads them again.
-        let state = LiveRunState { control, stamp: None, next_poll: Instant::now(), reservation: Some(reservation) };
+        let state = LiveRunState { control, stamp: None, next_poll: clock::now(), reservation: Some(reservation) };
         Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes, renewal }))
     }
 

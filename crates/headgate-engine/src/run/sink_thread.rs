@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_http::save::paths::Unused;
 use headgate_table::columns::builder::OutcomeBatch;
@@ -42,10 +43,10 @@ impl Done {
     /// Waits for the end of the run for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether the
     /// run has ended.
     pub(super) fn wait(&self, timeout: Duration, deadline: impl Fn() -> Option<Instant>) -> bool {
-        let until = Instant::now().checked_add(timeout);
+        let until = clock::now().checked_add(timeout);
         let mut at = self.lock();
         while at.is_none() {
-            let now = Instant::now();
+            let now = clock::now();
             let Some(left) =
                 until.into_iter().chain(deadline()).min().map(|until| until.saturating_duration_since(now))
             else {
@@ -137,7 +138,7 @@ impl Drop for Stopping {
             .live
             .end(is_over && self.thread.progress.as_ref().is_none_or(|progress| progress.commit().finished));
         if !self.all_is_written {
-            self.thread.scheduler.interrupt(Instant::now());
+            self.thread.scheduler.interrupt(clock::now());
         }
         // Before the lock of the job is released.
         self.thread.bodies_unused.wait();
@@ -172,14 +173,14 @@ impl SinkThread {
 
     async fn write_all(&mut self) -> Result<ControlFlow<()>, JobError> {
         let mut ticks = tokio::time::interval(self.tick);
-        let mut space_checked = Instant::now();
+        let mut space_checked = clock::now();
         loop {
             tokio::select! {
                 batch = self.outcomes.recv() => {
                     let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
                     if space_checked.elapsed() >= SPACE_INTERVAL {
                         self.check_space();
-                        space_checked = Instant::now();
+                        space_checked = clock::now();
                     }
                     if self.sink.write(batch)?.is_break() {
                         return Ok(ControlFlow::Break(()));
@@ -191,7 +192,7 @@ impl SinkThread {
                     self.wake_for_budget();
                 }
                 _ = ticks.tick() => {
-                    self.live.apply_changes(Instant::now());
+                    self.live.apply_changes(clock::now());
                     self.check_space();
                     self.sink.tick()?;
                     self.wake_for_budget();
@@ -211,7 +212,7 @@ impl SinkThread {
     fn check_space(&mut self) {
         let Some(Shortage { error, is_urgent }) = self.sink.shortage() else { return };
         if is_urgent {
-            self.scheduler.stop(Instant::now());
+            self.scheduler.stop(clock::now());
         } else if self.shortage.is_none() {
             self.scheduler.stop_in_order();
         }

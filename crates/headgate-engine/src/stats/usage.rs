@@ -6,6 +6,8 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
+use headgate_core::clock;
+
 /// The resources that this process has used so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Usage {
@@ -81,7 +83,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     pub(crate) fn now() -> Self {
-        Self { at: Instant::now(), usage: Usage::now(), cores: CoreTime::now() }
+        Self { at: clock::now(), usage: Usage::now(), cores: CoreTime::now() }
     }
 }
 

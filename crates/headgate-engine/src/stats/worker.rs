@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use headgate_core::clock;
 use headgate_core::error::ErrorKind;
 use headgate_core::failed_by::status_key;
 use headgate_core::message::Message;
@@ -239,7 +240,7 @@ pub(crate) struct WaitingLane<'a> {
 impl<'a> WaitingLane<'a> {
     pub(crate) fn new(stats: &'a Mutex<WorkerStats>, wait: Wait) -> Self {
         let waiting = Self { stats, wait };
-        waiting.lock().lanes.enter(wait, Instant::now());
+        waiting.lock().lanes.enter(wait, clock::now());
         waiting
     }
 
@@ -251,6 +252,6 @@ impl<'a> WaitingLane<'a> {
 impl Drop for WaitingLane<'_> {
     fn drop(&mut self) {
         let wait = self.wait;
-        self.lock().lanes.leave(wait, Instant::now());
+        self.lock().lanes.leave(wait, clock::now());
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::message::OptionName;
 use headgate_core::stall::Stalls;
@@ -51,7 +52,7 @@ impl LaneState {
     /// Returns the state of a new lane. Needs the event loop, whose stalls these are.
     pub fn new(stalls: &Rc<Stalls>) -> Self {
         Self {
-            deadline: Deadline::excusing(Instant::now(), stalls),
+            deadline: Deadline::excusing(clock::now(), stalls),
             held: None,
             stream: None,
             resends: Resends::default(),
@@ -82,7 +83,7 @@ impl LaneState {
     pub(super) fn expect_response(&mut self, outgoing: &UnsentRequest, timeouts: &ResponseTimeouts) {
         if timeouts.is_bounded() {
             let progress = if outgoing.is_done() { ExchangePhase::Waiting } else { ExchangePhase::Sending };
-            self.deadline.expect(timeouts.limit(progress, Instant::now()));
+            self.deadline.expect(timeouts.limit(progress, clock::now()));
         }
     }
 
@@ -93,7 +94,7 @@ impl LaneState {
 
     /// Takes a connection back whose exchange has ended, and which can take another request.
     pub(crate) fn take_back(&mut self, mut lease: Lease) {
-        lease.set_idle_since(Instant::now());
+        lease.set_idle_since(clock::now());
         self.held = Some(lease);
     }
 

@@ -21,6 +21,7 @@ pub use self::exchange::{Awaited, Expected, LaneReadiness, Pending, Read, Receiv
 pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
 pub use self::open_body::OpenBody;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::stall::Stalls;
 
@@ -134,7 +135,7 @@ impl Client {
     pub fn rest(&self, lane: &mut LaneState) {
         lane.stream = None;
         if let Some(held) = lane.held.take() {
-            self.pool.borrow_mut().put(held, Instant::now());
+            self.pool.borrow_mut().put(held, clock::now());
         }
     }
 }
@@ -142,6 +143,6 @@ impl Client {
 /// Notes that the host has closed a connection while it was idle, or perhaps when its next request came.
 fn note_found_closed(lease: &Lease) {
     if let Some(since) = lease.idle_since() {
-        lease.route.keep_alive.record_close(since, Instant::now());
+        lease.route.keep_alive.record_close(since, clock::now());
     }
 }

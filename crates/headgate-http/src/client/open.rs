@@ -1,8 +1,9 @@
 //! How a lane comes by a connection, or by a stream on one that speaks HTTP/2.
 
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::host_connections::HostPermit;
 use headgate_core::message::OptionName;
@@ -33,7 +34,7 @@ impl Client {
     /// Cancelling it aborts the connection.
     pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
         loop {
-            let begun = Instant::now();
+            let begun = clock::now();
             (lane.held, lane.stream) = (None, None);
             let opened = if matches!(site.route.speaks(), Some(Speaks::Http1 | Speaks::OnlyHttp1)) {
                 self.connect(site, limits, lane, None).await
@@ -44,8 +45,8 @@ impl Client {
                 // It came to nothing because nothing ran: a limit of time passed unseen, or the server gave the connection up.
                 Err(failure)
                     if !failure.is_lasting
-                        && lane.deadline.has_stalled_since(begun, Instant::now())
-                        && !lane.deadline.has_passed(Instant::now()) => {}
+                        && lane.deadline.has_stalled_since(begun, clock::now())
+                        && !lane.deadline.has_passed(clock::now()) => {}
                 opened => return opened,
             }
         }
@@ -55,7 +56,7 @@ impl Client {
     async fn obtain(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
         let route = &site.route;
         let streams = &route.streams;
-        let begun = Instant::now();
+        let begun = clock::now();
         let mut waiting = None;
         loop {
             if let Some(stream) = streams.try_open()
@@ -80,15 +81,15 @@ impl Client {
             }
             let receiver = waiting.get_or_insert_with(|| streams.wait(lane.resends.turn()));
             // Now and then: what else there is may have changed without a word.
-            let until = (Instant::now() + FIRST_CONTACT).min(lane.deadline.at());
-            let since = Instant::now();
+            let until = (clock::now() + FIRST_CONTACT).min(lane.deadline.at());
+            let since = clock::now();
             let granted = timeout_at(until.into(), receiver).await;
             lane.waited_for_stream += since.elapsed();
             match granted {
                 Ok(Ok(Granted::Stream(stream))) => return lane.hold(stream),
                 Ok(Ok(Granted::Recheck) | Err(_)) => waiting = None,
                 Ok(Ok(Granted::Failed(failure))) => return Err(failure),
-                Err(_) if lane.deadline.has_passed(Instant::now()) => {
+                Err(_) if lane.deadline.has_passed(clock::now()) => {
                     let message = "no stream of an HTTP/2 connection was free in time";
                     let by = ConnectBy { time: lane.deadline.at(), option: attempt_timeout(lane) };
                     return Err(timed_out(message, by).of_ours());
@@ -111,7 +112,7 @@ impl Client {
         connecting: Option<Connecting>,
     ) -> Result<(), Failure> {
         let route = &site.route;
-        let connect_by = Instant::now() + limits.connect_timeout;
+        let connect_by = clock::now() + limits.connect_timeout;
         let by = if connect_by < lane.deadline.at() {
             ConnectBy { time: connect_by, option: OptionName::ConnectTimeout }
         } else {
@@ -124,9 +125,9 @@ impl Client {
         };
         let permit = self.pool.borrow_mut().permit();
         permit.set_of_host(Some(of_host));
-        let begun = Instant::now();
+        let begun = clock::now();
         let found = self.connector.find(&route.key, lane.from_outside, by.time).await;
-        let found_at = Instant::now();
+        let found_at = clock::now();
         lane.waited_for_dns += found_at.saturating_duration_since(begun);
         let connected = match found {
             // Boxed: connecting needs far more memory than an exchange, and lanes rarely do it.

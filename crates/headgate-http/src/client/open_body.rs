@@ -1,8 +1,9 @@
 //! The body of a response that was handed out before it has come: the rest of its exchange, over whichever version of HTTP.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use headgate_core::body_stream::BodyChunk;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::message::OptionName;
 
@@ -65,7 +66,7 @@ impl OpenBody {
         context: &ExchangeContext<'_>,
         deadline: &mut Deadline,
     ) -> Result<Option<BodyChunk>, Failure> {
-        let now = Instant::now();
+        let now = clock::now();
         deadline.set(now + time, OptionName::Timeout);
         deadline.expect(context.limits.timeouts.limit(ExchangePhase::Receiving, now));
         let next = match &mut self.rest {

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::schedule::hosts::Speaks;
 
@@ -53,7 +54,7 @@ impl Client {
             self.reuse(&site.route, lane, cx);
             if lane.held.is_some()
                 && !is_idempotent()
-                && let Reuse::From(proof) = lane.check_single_use(Instant::now())
+                && let Reuse::From(proof) = lane.check_single_use(clock::now())
             {
                 return LaneReadiness::Unproven(proof);
             }
@@ -111,7 +112,7 @@ impl Client {
                 return Poll::Ready(Err(Pending::Http1(exchange)));
             }
         };
-        let at = Instant::now();
+        let at = clock::now();
         lane.deadline.excuse_stalls(at);
         let data = &self.scratch.read.borrow()[..bytes];
         let mut room = header_buffer();

@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::io;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::memory::Reservation;
 
 /// Why decoding has stopped.
@@ -82,7 +83,7 @@ impl<'a> Meter<'a> {
     /// Counts bytes that have passed a layer, and checks the time.
     pub(super) fn pass(&self, bytes: u64) -> io::Result<()> {
         self.check()?;
-        let now = Instant::now();
+        let now = clock::now();
         if self.by <= now || !(self.is_wanted)() {
             return Err(self.stop(StopReason::TimedOut));
         }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
+use headgate_core::clock;
+
 /// How long an idle thread lives: as long as the pool.
 const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
 
@@ -84,7 +86,7 @@ impl ThreadPool {
         by: Instant,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> (T, Duration) {
-        let since = Instant::now();
+        let since = clock::now();
         let permit = match length {
             WorkLength::Short => None,
             WorkLength::Long => self.long.clone().acquire_owned().await.ok(),

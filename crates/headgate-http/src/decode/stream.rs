@@ -10,8 +10,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::Reservation;
 use headgate_core::message::OptionName;
@@ -73,7 +74,7 @@ impl StreamDecoder {
         if known.is_empty() {
             return Ok(None);
         }
-        let meter = Meter::resuming(step_bounds(), Instant::now() + NO_DEADLINE, reservation);
+        let meter = Meter::resuming(step_bounds(), clock::now() + NO_DEADLINE, reservation);
         let incoming = Rc::<RefCell<Incoming>>::default();
         let decoding = Decoding::new(known, IncomingReader(incoming.clone()), u64::MAX, meter);
         Ok(Some(Self { incoming, decoding, has_ended: false }))
@@ -130,7 +131,7 @@ impl StreamDecoder {
 }
 
 fn step_bounds() -> Bounds {
-    Bounds { bytes: STEP_BYTES, until: Instant::now() + STEP_TIME }
+    Bounds { bytes: STEP_BYTES, until: clock::now() + STEP_TIME }
 }
 
 /// Returns the failure of a body whose decompressor needs so many bytes of memory that are not available.

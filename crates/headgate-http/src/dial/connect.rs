@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure, cause};
 use headgate_core::message::OptionName;
 use headgate_core::origin::{HostName, Origin};
@@ -182,12 +183,12 @@ impl Connector {
             Box::pin(connect_through(route, proxy, (&addresses, target), tls.as_ref(), is_forwarding, by)).await?
         } else {
             let preferred = addresses.first().copied();
-            move_to_front(&mut addresses, host.address(Instant::now()));
+            move_to_front(&mut addresses, host.address(clock::now()));
             let connected = dial(transport, &addresses, guard, tls.as_ref(), by).await?;
-            host.connected_to(connected.1.ip(), Some(connected.1) == preferred, Instant::now());
+            host.connected_to(connected.1.ip(), Some(connected.1) == preferred, clock::now());
             connected
         };
-        let wants_http1 = host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1);
+        let wants_http1 = host.speaks(clock::now()) == Some(Speaks::OnlyHttp1);
         let is_http2 = transport.has_http2_prior_knowledge() && !wants_http1 || stream.has_negotiated_http2();
         let host_address =
             if proxy.is_some() { target.or_else(|| literal_address(&route.origin)) } else { Some(address) };

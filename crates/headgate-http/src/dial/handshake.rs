@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::options::TlsMin;
 use headgate_core::origin::Origin;
@@ -34,7 +34,7 @@ impl Handshake {
     /// `tls`: no certificate can be issued for the host's name.
     pub(super) fn with_host(transport: &TransportConfig, origin: &Origin, host: &Host) -> Result<Self, Failure> {
         let mut config = transport.tls.clone();
-        if host.speaks(Instant::now()) == Some(Speaks::OnlyHttp1) {
+        if host.speaks(clock::now()) == Some(Speaks::OnlyHttp1) {
             Arc::make_mut(&mut config).alpn_protocols = vec![b"http/1.1".to_vec()];
         }
         Ok(Self { config, name: transport.server_name(origin)?, min_version: transport.tls_min() })

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::options::Dns;
 use headgate_core::origin::{HostName, Origin};
@@ -74,7 +75,7 @@ impl Resolver {
     }
 
     async fn lookup(&self, name: &str, by: Instant) -> DnsResult {
-        let now = Instant::now();
+        let now = clock::now();
         let client = self.client.get_or_init(|| self.source.start_client(now)).as_ref();
         let client = client.map_err(|error| Arc::new(error.clone().into()))?;
         if let Some(result) = client.local_result(name, now) {

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use headgate_core::body_stream::BodyChunk;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::message::OptionName;
 
@@ -151,7 +152,7 @@ impl Exchange {
             self.outgoing.excuse(deadline);
             if has_moved && !self.received && timeouts.is_bounded() {
                 let progress = if self.outgoing.is_pending() { ExchangePhase::Sending } else { ExchangePhase::Waiting };
-                deadline.expect(timeouts.limit(progress, Instant::now()));
+                deadline.expect(timeouts.limit(progress, clock::now()));
             }
         }
         self.outgoing.unsent().map_or(Ok(()), Err)
@@ -212,7 +213,7 @@ impl BodySource for Http1Body<'_> {
             exchange.reader.body.reservation.shrink_to(held);
         }
         let Some(length) = ready!(read)? else { return Poll::Ready(Ok(Fill::NeedsMemory(needed - reserved))) };
-        let now = Instant::now();
+        let now = clock::now();
         let came = now.checked_sub(deadline.excused()).unwrap_or(now);
         exchange.take_in(&context.scratch.read.borrow()[..length], context, came);
         Poll::Ready(Ok(Fill::Came))
@@ -227,10 +228,10 @@ impl BodySource for Http1Body<'_> {
 impl Http1Body<'_> {
     /// Reads the rest of a body that is not wanted, so that the connection can take another request.
     async fn drain(&mut self, context: &ExchangeContext<'_>, deadline: &mut Deadline) {
-        let at = Instant::now() + DRAIN_TIME;
+        let at = clock::now() + DRAIN_TIME;
         while self.exchange.reader.is_draining() {
             deadline.expect(Some(Limit { at, option: OptionName::NoBody }));
-            let is_late = deadline.has_passed(Instant::now());
+            let is_late = deadline.has_passed(clock::now());
             match poll_fn(|cx| self.poll_fill(context, deadline, cx)).await {
                 Ok(Fill::NeedsMemory(bytes)) if !is_late => self.body().reserve(bytes, deadline).await,
                 Ok(Fill::Came) if !is_late && self.exchange.failure.is_none() => {}

@@ -7,12 +7,12 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Error, Reason as Code, RecvStream, SendStream};
 use headgate_core::body_stream::BodyChunk;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::headers::Headers;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
@@ -107,11 +107,11 @@ impl StreamExchange {
         deadline: &mut Deadline,
     ) -> Option<Result<http::Response<RecvStream>, Error>> {
         if timeouts.is_bounded() {
-            deadline.expect(timeouts.limit(self.outgoing.progress(), Instant::now()));
+            deadline.expect(timeouts.limit(self.outgoing.progress(), clock::now()));
         }
         poll_fn(|cx| {
             if self.outgoing.poll(deadline, cx) && timeouts.is_bounded() {
-                deadline.expect(timeouts.limit(self.outgoing.progress(), Instant::now()));
+                deadline.expect(timeouts.limit(self.outgoing.progress(), clock::now()));
             }
             match Pin::new(&mut self.response).poll(cx) {
                 Poll::Ready(response) => Poll::Ready(Some(response)),
@@ -131,7 +131,7 @@ impl StreamExchange {
         deadline: &mut Deadline,
     ) -> Replied<Http2Body> {
         stream.record_response();
-        let now = Instant::now();
+        let now = clock::now();
         let first_byte = now.checked_sub(deadline.excused()).unwrap_or(now);
         let (parts, incoming) = response.into_parts();
         let encoded = !self.to_head && parts.headers.contains_key(CONTENT_ENCODING);

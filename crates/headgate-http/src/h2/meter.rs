@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::Failure;
 
 use crate::h2::frames::{ACK, DATA, END_STREAM, Frame, GO_AWAY, HEADERS, SETTINGS, WINDOW_UPDATE};
@@ -76,7 +77,7 @@ impl FrameMeter {
             max_strays: MAX_STRAYS.min(strays_of_one * max_streams as i64),
             sent: Cell::new(0),
             credit: Cell::new(MAX_CREDIT),
-            refilled: Cell::new(Instant::now()),
+            refilled: Cell::new(clock::now()),
             was_read: Cell::new(true),
             reads: Cell::new(0),
             has_settings: Cell::new(false),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::{Failure, JobError};
 use headgate_core::response::Body;
 use headgate_core::row::Row;
@@ -134,7 +135,7 @@ impl Saving {
         deadline: &mut Deadline,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> T {
-        let since = Instant::now();
+        let since = clock::now();
         let (result, _) = self.saver.pool.run(length, deadline.at(), work).await;
         deadline.excuse(OwnWait::Disk, since.elapsed());
         result

@@ -25,6 +25,7 @@ use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 
 use self::contents::{BodyContents, BodyPosition};
 pub use self::contents::{join, length_now, lengths};
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::{MemoryBudget, Reservation};
 use headgate_core::row::BodyPiece;
@@ -122,7 +123,7 @@ impl Upload {
         loop {
             match &mut self.state {
                 UploadState::Ready => {
-                    self.state = UploadState::Reading { read: self.spawn_read(), since: Instant::now() }
+                    self.state = UploadState::Reading { read: self.spawn_read(), since: clock::now() }
                 }
                 UploadState::Reading { read, since } => {
                     let read = flatten(ready!(Pin::new(read).poll(cx)));

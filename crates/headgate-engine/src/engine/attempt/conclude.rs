@@ -3,8 +3,9 @@
 
 use std::mem;
 use std::sync::PoisonError;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, JobError, NetworkEvidence};
 use headgate_core::headers::HeadersRef;
 use headgate_core::redirect_chain::RedirectChain;
@@ -32,7 +33,7 @@ impl Attempt<'_> {
         let is_http2 = matches!(pending, Pending::Http2(_));
         let finished = self.share.client.finish(pending, &self.exchange_context(), state).await;
         if let (Ok(_), Some(site)) = (&finished, &sending.site) {
-            self.share.note_response(&site.route, Instant::now());
+            self.share.note_response(&site.route, clock::now());
         }
         if self.try_resend(&finished, is_http2, sending, state) {
             if self.requeue_resent() == RowNow::Requeued {
@@ -71,7 +72,7 @@ impl Attempt<'_> {
         // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
         if failure.is_some_and(|failure| failure.kind == ErrorKind::ConnectionClosed)
             && self.is_idempotent()
-            && state.try_resend_after_stall(self.started, Instant::now())
+            && state.try_resend_after_stall(self.started, clock::now())
         {
             return true;
         }
@@ -114,7 +115,7 @@ impl Attempt<'_> {
             sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
         // A body that is handed out continues, unless the row is retried.
         let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
-        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, Instant::now());
+        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, clock::now());
         if retry == RowNow::Requeued {
             if let Some(open) = open {
                 open.end(state);
@@ -150,7 +151,7 @@ impl Attempt<'_> {
             let last = &self.share.shared.last_unreached;
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
         }
-        if self.requeue_for_retry(end, None, false, None, Instant::now()) == RowNow::Requeued {
+        if self.requeue_for_retry(end, None, false, None, clock::now()) == RowNow::Requeued {
             return Batch::HasRoom;
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);
@@ -212,7 +213,7 @@ impl Attempt<'_> {
         memory.absorb(mem::take(&mut reply.memory));
         let missing = needed.saturating_sub(memory.bytes());
         if missing > 0 && !memory.try_grow_within(missing) {
-            let since = Instant::now();
+            let since = clock::now();
             Box::pin(memory.grow(missing)).await;
             state.deadline.excuse(OwnWait::Memory, since.elapsed());
         }

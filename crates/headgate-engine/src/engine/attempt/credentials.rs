@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::fail_on::is_unauthorized;
 use headgate_core::message;
 use headgate_core::message::OptionName;
@@ -91,6 +91,6 @@ impl Share {
         }
         self.shared.has_refused_origins.store(true, Ordering::Relaxed);
         self.shared.note(message!("{what}; its other rows were not sent and failed as credentials: ", advice));
-        scheduler.change_at(Instant::now(), |scheduler, now| scheduler.fail_where(is_refused, &refused(), now));
+        scheduler.change_at(clock::now(), |scheduler, now| scheduler.fail_where(is_refused, &refused(), now));
     }
 }

@@ -23,6 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::{BodyPiece, Row};
 use headgate_http::client::{Expected, LaneReadiness, LaneState, Pending};
@@ -162,7 +163,7 @@ impl<'a> Attempt<'a> {
             return Box::pin(self.fail(NoResponse::not_tried(failure), state)).await;
         }
         if self.share.shared.robots.is_some() {
-            self.started = Instant::now();
+            self.started = clock::now();
         }
         self.set_deadline(state);
         match self.request(state).await {
@@ -231,7 +232,7 @@ impl<'a> Attempt<'a> {
             LaneReadiness::Unproven(until) => return Ok(Sent::Needs(Need::ProvenConnection(until))),
         }
         if !sending.may_start
-            && let Some(at) = self.reserve_send(Instant::now())
+            && let Some(at) = self.reserve_send(clock::now())
         {
             return Ok(Sent::Needs(Need::Turn(at)));
         }
@@ -278,7 +279,7 @@ impl<'a> Attempt<'a> {
 
     /// Opens the files of a body. The server is not to blame for the time that this takes.
     async fn open_files(self, pieces: Arc<[BodyPiece]>, state: &mut LaneState) -> Result<Box<Upload>, Failure> {
-        let begun = Instant::now();
+        let begun = clock::now();
         let files = Upload::begin(pieces, self.share.shared.limits.response.memory.clone()).await;
         state.deadline.excuse(OwnWait::Files, begun.elapsed());
         files
@@ -345,7 +346,7 @@ impl<'a> Attempt<'a> {
 
     /// Returns when the attempt began and how long the server took: what it has waited for this process is no part of that.
     fn span(&self, state: &mut LaneState) -> Span {
-        state.deadline.excuse_stalls(Instant::now());
+        state.deadline.excuse_stalls(clock::now());
         let excused = state.deadline.excused();
         self.count_own_waits(state);
         Span { started: self.started, elapsed: self.started.elapsed().saturating_sub(excused) }

@@ -3,8 +3,9 @@
 //! The first lane that needs the rules requests them, with its own connection, and at the rate of the host.
 
 use std::cell::RefCell;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::Retrying;
 use headgate_core::message::OptionName;
@@ -31,7 +32,7 @@ impl Attempt<'_> {
         let (table, preparer) = self.share.shared.robots.as_ref().zip(self.share.preparer_of_robots.as_ref())?;
         // An invalid URL fails when the request is made.
         let target = self.row(|row| target::parse(row.target())).ok()?;
-        let cell = table.cell(&target.origin, Instant::now());
+        let cell = table.cell(&target.origin, clock::now());
         let rules = cell.get_or_try_init(|| self.fetch_robots((table, preparer), &target.origin, state));
         let rules = match rules.await {
             Ok(rules) => rules,
@@ -49,7 +50,7 @@ impl Attempt<'_> {
     /// time.
     pub(super) async fn objection_after_redirect(self, state: &mut LaneState) -> Option<Failure> {
         self.share.shared.robots.as_ref()?;
-        let (due, begun) = (state.deadline.due(), Instant::now());
+        let (due, begun) = (state.deadline.due(), clock::now());
         let objection = self.objection(state).await;
         state.deadline.set(due.at + begun.elapsed(), due.option);
         objection
@@ -72,13 +73,13 @@ impl Attempt<'_> {
             RowExtra { method: Some("GET".into()), body: Some(bytes::Bytes::new().into()), ..RowExtra::default() };
         let url = format!("{scheme}://{}/robots.txt", origin.authority());
         let mut row = Row { extra: Some(Box::new(extra)), ..Row::new(u64::MAX, url) };
-        let by = Instant::now() + limits.timeout;
+        let by = clock::now() + limits.timeout;
         let Retrying { retries, delay, .. } = self.share.shared.scheduler.lock().rules().retrying;
         let mut left = retries.min(MAX_RETRIES);
         let rules = loop {
             state.deadline.set(by, OptionName::Timeout);
             let rules = self.request_robots(&mut row, (table, preparer), &limits, state).await?;
-            let retry_at = Instant::now() + delay;
+            let retry_at = clock::now() + delay;
             if left == 0 || matches!(rules, RobotsFile::Rules { .. }) || retry_at >= by {
                 break rules;
             }
@@ -86,7 +87,7 @@ impl Attempt<'_> {
             row.remove_chain();
             sleep_until(retry_at.into()).await;
         };
-        table.record(origin, &rules, Instant::now());
+        table.record(origin, &rules, clock::now());
         Ok(rules)
     }
 
@@ -149,7 +150,7 @@ impl Attempt<'_> {
         let mut sent = 0;
         loop {
             if self.share.shared.scheduler.counts_sends()
-                && let Some(when) = self.reserve_send(Instant::now())
+                && let Some(when) = self.reserve_send(clock::now())
             {
                 self.wait_to_send(when).await;
             }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::HostEvidence;
 use headgate_core::headers::HeadersRef;
 use headgate_core::message::OptionName;
@@ -65,7 +66,7 @@ impl Attempt<'_> {
             return RowNow::InLane;
         }
         let host = self.share.lanes.host(self.lane);
-        let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
+        let is_requeued = scheduler.change_at(clock::now(), |scheduler, now| {
             scheduler.requeue_unsent(host, || self.limit_key(), || self.take_row(), now)
         });
         if !is_requeued {
@@ -83,7 +84,7 @@ impl Attempt<'_> {
             return RowNow::InLane;
         }
         let host = self.share.lanes.host(self.lane);
-        let is_requeued = scheduler.change_at(Instant::now(), |scheduler, now| {
+        let is_requeued = scheduler.change_at(clock::now(), |scheduler, now| {
             scheduler.requeue_resent(host, || self.limit_key(), || self.take_row(), now)
         });
         if is_requeued { RowNow::Requeued } else { RowNow::InLane }
@@ -99,7 +100,7 @@ impl Attempt<'_> {
     /// Takes back what the row has used of budgets: no request could be made of it.
     pub(super) fn refund(&self) {
         let (scheduler, has_host) = (&self.share.shared.scheduler, self.share.lanes.host(self.lane).is_some());
-        self.row(|row| scheduler.change_at(Instant::now(), |scheduler, _| scheduler.refund_invalid(row, has_host)));
+        self.row(|row| scheduler.change_at(clock::now(), |scheduler, _| scheduler.refund_invalid(row, has_host)));
     }
 
     /// Reserves a time at which the request may be sent; `None`: now. To be called once for each time that it is sent.
@@ -115,7 +116,7 @@ impl Attempt<'_> {
         let mut until = at.real;
         loop {
             sleep_until(until.into()).await;
-            let now = Instant::now();
+            let now = clock::now();
             stalls.observe(now);
             if stalls.has_stalled_since(at.reserved) {
                 until = self.share.shared.scheduler.real(at.awake);
@@ -212,7 +213,7 @@ impl Attempt<'_> {
         earlier.took += took.elapsed;
         let mut row = share.lanes.take(self.lane);
         row.set_chain(chain);
-        scheduler.change_at(Instant::now(), |scheduler, now| share.offer(scheduler, row, now));
+        scheduler.change_at(clock::now(), |scheduler, now| share.offer(scheduler, row, now));
         share.wake();
         RowNow::Requeued
     }

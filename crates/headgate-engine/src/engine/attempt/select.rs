@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::headers::HeadersRef;
 use headgate_core::memory::Reservation;
 use headgate_core::response::Body;
@@ -59,7 +60,7 @@ impl Attempt<'_> {
             match taken {
                 Ok(selected) => break selected,
                 Err(Short(needed)) => {
-                    let since = Instant::now();
+                    let since = clock::now();
                     let memory = memory_of(reply);
                     memory.grow((before + needed as u64).saturating_sub(memory.bytes())).await;
                     state.deadline.excuse(OwnWait::Memory, since.elapsed());
@@ -67,7 +68,7 @@ impl Attempt<'_> {
             }
         };
         memory_of(reply).settle();
-        self.apply(&*selection, reply.head.status, &mut selected, Instant::now());
+        self.apply(&*selection, reply.head.status, &mut selected, clock::now());
         let failure = selected.failure.take();
         if reply.failure.is_none() {
             reply.failure = failure;
@@ -83,7 +84,7 @@ impl Attempt<'_> {
         in_hand: u64,
         state: &mut LaneState,
     ) -> Result<SelectedValues, Short> {
-        let since = Instant::now();
+        let since = clock::now();
         let (headers, mut body) = (mem::take(&mut reply.head.headers), reply.body.take());
         let work = move || {
             let taken = match &mut body {
@@ -106,7 +107,7 @@ impl Attempt<'_> {
         let Some(selection) = self.selection() else { return };
         let selected = selection.select_from(headers, Err("it is not kept"), 0, &mut |_| true);
         if let Some(cost) = selected.ok().and_then(|selected| selection.cost(&selected)) {
-            self.correct_cost(cost, Instant::now());
+            self.correct_cost(cost, clock::now());
         }
     }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
@@ -106,7 +107,7 @@ impl Renewer {
                 }
                 Task::Fetch => {}
             }
-            let began = Instant::now();
+            let began = clock::now();
             match self.fetch(failing.as_ref()) {
                 Ok(()) => {
                     (failing, versions) = (None, self.file_versions());
@@ -121,10 +122,10 @@ impl Renewer {
     /// Waits until there is something to do.
     fn next_task(&self, failing: Option<&Failing>) -> Task {
         let ttl = self.options.token.ttl.filter(|_| self.options.token.source.is_some());
-        let looked_at = Instant::now();
+        let looked_at = clock::now();
         let mut state = self.renewal.state();
         loop {
-            let now = Instant::now();
+            let now = clock::now();
             if state.has_ended {
                 return Task::End;
             }
@@ -211,17 +212,17 @@ impl Renewer {
     fn publish(&mut self) {
         let is_unchanged = self.send_current();
         self.renewal.change(|state| {
-            (state.is_awaited, state.not_before, state.renewed_at) = (false, None, Some(Instant::now()));
+            (state.is_awaited, state.not_before, state.renewed_at) = (false, None, Some(clock::now()));
             state.is_unchanged = is_unchanged;
         });
         if let Some(shared) = self.shared.upgrade() {
-            shared.scheduler.change_at(Instant::now(), |scheduler, now| scheduler.await_credentials(false, now));
+            shared.scheduler.change_at(clock::now(), |scheduler, now| scheduler.await_credentials(false, now));
         }
     }
 
     /// Lets hosts that get credentials wait, as these could not be fetched. It stops the run if that has taken too long.
     fn fail(&self, error: FetchError, failing: Option<Failing>, began: Instant) -> Option<Failing> {
-        let (now, timeout) = (Instant::now(), self.options.token.timeout);
+        let (now, timeout) = (clock::now(), self.options.token.timeout);
         let first = failing.is_none();
         let since = failing.as_ref().map_or(began, |failing| failing.since);
         self.renewal.change(|state| state.is_awaited = true);

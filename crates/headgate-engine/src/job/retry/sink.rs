@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow_array::BooleanArray;
 use arrow_schema::SchemaRef;
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::parts::name::PartKind;
@@ -42,7 +43,7 @@ impl RetrySink {
         rounds: Arc<Rounds>,
         includes_succeeded: bool,
     ) -> Self {
-        Self { writer, done_rows, schema, rounds, includes_succeeded, not_before: Instant::now(), failed: false }
+        Self { writer, done_rows, schema, rounds, includes_succeeded, not_before: clock::now(), failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -55,7 +56,7 @@ impl RetrySink {
     }
 
     fn replace_if_due(&mut self) -> Result<(), JobError> {
-        let is_time = || self.writer.is_due() && Instant::now() >= self.not_before;
+        let is_time = || self.writer.is_due() && clock::now() >= self.not_before;
         if self.rounds.is_complete() || is_time() { self.replace() } else { Ok(()) }
     }
 
@@ -63,7 +64,7 @@ impl RetrySink {
     /// are.
     fn replace(&mut self) -> Result<(), JobError> {
         let Some(RoundOutcomes { parts, rows: retried }) = self.rounds.take_outcomes() else { return Ok(()) };
-        let began = Instant::now();
+        let began = clock::now();
         let storage = self.writer.directory.storage().clone();
         for part in &parts {
             let kind = part.kind();
@@ -80,7 +81,7 @@ impl RetrySink {
         let adds = self.writer.last_commit().adds.iter();
         let is_of_round = |part: &&PartRecord| self.includes_succeeded || part.kind() == PartKind::Failed;
         self.rounds.set_replaced(adds.filter(is_of_round).cloned().collect());
-        self.not_before = Instant::now() + PAUSE_FACTOR * began.elapsed();
+        self.not_before = clock::now() + PAUSE_FACTOR * began.elapsed();
         Ok(())
     }
 

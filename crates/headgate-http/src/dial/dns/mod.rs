@@ -49,6 +49,8 @@ use self::message::AddressFamily;
 use self::servers::{FIRST_ANSWER_WAIT, Servers};
 use self::system::SystemResolver;
 
+use headgate_core::clock;
+
 /// The bound of lookups that wait for their first response: of a larger burst, the kernel would drop packets. At 50 ms for a
 /// response it allows 20,000 lookups a second.
 pub(crate) const MAX_AWAITING_FIRST_RESPONSE: usize = 1024;
@@ -165,7 +167,7 @@ impl DnsClient {
                 result = backend.lookup(&lookup.name) => result,
                 () = lookup.wait_unwanted() => return,
             };
-            lookup.complete(result, Instant::now());
+            lookup.complete(result, clock::now());
         });
     }
 }
@@ -177,7 +179,7 @@ impl Backend {
             Self::System(system) => return system.lookup(name).await,
         };
         let awaiting_first_response = client.awaiting_first_response.acquire().await;
-        let active = client.poll_config(Instant::now());
+        let active = client.poll_config(clock::now());
         let mut result = pin!(lookup(&active.servers, &active.config, name, active.prefer));
         tokio::select! {
             result = &mut result => result,
