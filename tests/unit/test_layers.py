@@ -19,11 +19,12 @@ USED_BY = {
     "portal": set[str](),
     "jobs": set[str](),
     "batches": {"jobs"},
-    "client": {"jobs", "batches"},
+    "serving": set[str](),
+    "client": {"jobs", "batches", "serving"},
     "ray": {"batches"},
     "spark": {"batches"},
     "cli": {"jobs"},
-    "testing": {"client"},
+    "testing": {"client", "serving"},
 }
 WITHOUT_ENGINE = {"limits", "tasks", "portal"}
 COMMAND = "__main__"

@@ -21,6 +21,8 @@ pub trait ConnectMock: Send + Sync {
 pub struct MockSocket {
     pub socket: UnixStream,
     pub verdict: Arc<Verdict>,
+    /// Whether the connection carries one request only.
+    pub single_use: bool,
 }
 
 /// The failure of an exchange, set by the mock before it closes the connection.

@@ -113,6 +113,11 @@ impl Lease {
         &mut self.open.connection
     }
 
+    /// Returns whether the connection carries one request only.
+    pub(crate) fn is_single_use(&self) -> bool {
+        self.open.connection.is_single_use()
+    }
+
     /// Cedes the connection to a lane that waits for one of its host. Returns whether there is such a lane: then the caller
     /// closes the connection.
     pub(crate) fn try_cede(&self) -> bool {

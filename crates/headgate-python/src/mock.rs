@@ -34,6 +34,8 @@ pub struct MockConnection {
 struct MockConnector {
     process: u32,
     descriptor: Descriptor,
+    /// Whether each connection carries one request only.
+    single_use: bool,
     /// Connections that the caller has not accepted yet: at most as many as the engines have lanes.
     waiting: Mutex<MockState>,
 }
@@ -74,17 +76,18 @@ impl ConnectMock for MockConnector {
         waiting.retain(|connection| connection.verdict.upgrade().is_some());
         waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict: Arc::downgrade(&verdict) });
         self.descriptor.wake();
-        Ok(MockSocket { socket, verdict })
+        Ok(MockSocket { socket, verdict, single_use: self.single_use })
     }
 }
 
 #[pymethods]
 impl MockNetwork {
+    /// Creates a mock network; `single_use` means that each connection carries one request only.
     #[new]
-    fn new() -> PyResult<Self> {
+    fn new(single_use: bool) -> PyResult<Self> {
         let descriptor = Descriptor::new().map_err(|error| PyOSError::new_err(error.to_string()))?;
         let (process, waiting) = (process::id(), Mutex::new(MockState::Open(Vec::new())));
-        Ok(Self(Arc::new(MockConnector { process, descriptor, waiting })))
+        Ok(Self(Arc::new(MockConnector { process, descriptor, single_use, waiting })))
     }
 
     /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted.

@@ -1,7 +1,7 @@
 """The responses and errors of a mock."""
 
 import json as json_
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
@@ -12,6 +12,7 @@ from headgate._nearest import nearest
 from headgate.client._body import items_of
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
+from headgate.testing._pieces import Pieces, is_one_shot
 
 NOTHING: Final = object()
 """Marks a JSON body that was not given, because `None` is a JSON body."""
@@ -29,9 +30,10 @@ class ResponseKeywords(TypedDict, total=False):
     json: Any
     text: str | None
     html: str | None
-    content: bytes | None
+    content: bytes | Pieces | None
     headers: ResponseHeaders
     delay: float | timedelta
+    pause: float | timedelta
     cut_after: int | None
 
 
@@ -45,8 +47,10 @@ class MockResponse:
     Attributes:
         status: The status.
         headers: The headers, without those that frame the body.
-        content: The body.
+        content: The body; empty if it comes in pieces.
+        pieces: What yields the pieces of the body; `None`: it is sent at once.
         delay: Seconds until the response is sent.
+        pause: Seconds between two pieces.
         cut_after: Bytes of the body after which the connection is closed; `None`: the body is sent completely.
     """
 
@@ -59,9 +63,10 @@ class MockResponse:
         json: Any = NOTHING,  # noqa: ANN401 - whatever can be JSON
         text: str | None = None,
         html: str | None = None,
-        content: bytes | None = None,
+        content: bytes | Pieces | None = None,
         headers: ResponseHeaders = (),
         delay: float | timedelta = 0.0,
+        pause: float | timedelta = 0.0,
         cut_after: int | None = None,
     ) -> None:
         """Creates a response.
@@ -71,9 +76,11 @@ class MockResponse:
             json: The body, as JSON.
             text: The body, as plain text in UTF-8.
             html: The body, as HTML in UTF-8.
-            content: The body, as bytes.
+            content: The body, as bytes; or an iterable or async iterable of bytes, each of which is sent as it comes. A
+                list can serve any number of requests, an iterator one; it is closed if the client goes away.
             headers: Headers; a content-type here replaces that of the body.
             delay: Seconds, or a `timedelta`, to wait before the response is sent: timeouts are real.
+            pause: Seconds, or a `timedelta`, between two pieces of `content`.
             cut_after: Close the connection after this many bytes of the body.
 
         Raises:
@@ -88,6 +95,9 @@ class MockResponse:
         _check_status(status)
         self.status = status
         self.content: bytes
+        self.pieces: Pieces | None = None
+        if isinstance(content, Iterable | AsyncIterable) and not isinstance(content, bytes | str | bytearray):
+            self.pieces, content = content, None
         kind, self.content = _body(json, text, html, content)
         pairs: list[Any] = list(items_of("headers", headers))
         if kind is not None and all(name.lower() != "content-type" for name, _ in pairs):
@@ -97,10 +107,31 @@ class MockResponse:
         self.headers: Headers = Headers(pairs)
         check("delay", delay, _DELAY)
         self.delay: float = seconds_of(delay)
+        check("pause", pause, _DELAY)
+        self.pause: float = seconds_of(pause)
+        if self.pause and self.pieces is None:
+            raise TypeError("pause is the time between pieces: give content=[b'first', b'second'], or a delay")
         self.cut_after = cut_after
+        self._are_pieces_taken = False
 
     def __repr__(self) -> str:
-        return f"<headgate.testing.MockResponse {self.status}, {len(self.content)} bytes>"
+        body = f"{len(self.content)} bytes" if self.pieces is None else "in pieces"
+        return f"<headgate.testing.MockResponse {self.status}, {body}>"
+
+    def take_pieces(self) -> Pieces:
+        """Returns the pieces for one request.
+
+        Raises:
+            RuntimeError: They are of an iterator, which another request has taken.
+        """
+        assert self.pieces is not None  # noqa: S101 - the caller has checked it
+        if self._are_pieces_taken and is_one_shot(self.pieces):
+            raise RuntimeError(
+                "the content of this response is an iterator, which an earlier request has read: give a list, or a"
+                " function that makes a response for each request"
+            )
+        self._are_pieces_taken = True
+        return self.pieces
 
     def json(self) -> Any:  # noqa: ANN401 - whatever is in it
         """Returns the value of a body in JSON."""
@@ -198,7 +229,7 @@ def _with_body(status: int, body: object) -> MockResponse:
     return MockResponse(status, json=body)
 
 
-def _body(json: object, text: str | None, html: str | None, content: bytes | None) -> tuple[str | None, bytes]:
+def _body(json: object, text: str | None, html: str | None, content: object) -> tuple[str | None, bytes]:
     if json is not NOTHING:
         return "application/json", json_.dumps(json, ensure_ascii=False, separators=(",", ":")).encode()
     if text is not None:
@@ -206,7 +237,7 @@ def _body(json: object, text: str | None, html: str | None, content: bytes | Non
     if html is not None:
         return "text/html; charset=utf-8", html.encode()
     if content is not None and not isinstance(content, bytes):
-        raise TypeError(f"content must be bytes, not {kind_of(content)}: text has text=")
+        raise TypeError(f"content must be bytes, or an iterable of bytes, not {kind_of(content)}: text has text=")
     return None, content or b""
 
 

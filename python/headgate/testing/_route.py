@@ -1,9 +1,8 @@
 """Routes: patterns of requests, and the responses to them."""
 
-import inspect
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -240,7 +239,7 @@ _MATCHERS: Final[Mapping[str, Callable[[Any], RequestMatcher]]] = {
 }
 
 
-Computed: TypeAlias = Callable[[MockRequest], GivenResponse | None]
+Computed: TypeAlias = Callable[[MockRequest], GivenResponse | Awaitable[GivenResponse | None] | None]
 Next: TypeAlias = MockResponse | MockFailure | Computed | None
 """The response to the next request, or a function that returns it; `None` if there are no more."""
 
@@ -295,8 +294,9 @@ class Route:
 
         Args:
             response: A `MockResponse`, a status, a body, `(status, body)`, an error, or a function that returns one of
-                these. It is called with the `MockRequest`, in a separate thread; up to 64 run at once. If it returns
-                `None`, the next route that matches responds.
+                these. It is called with the `MockRequest`: a coroutine function in the event loop of the mock, which
+                it must not block; any other in a separate thread, up to 64 at once. If it returns `None`, the next
+                route that matches responds.
 
         Raises:
             TypeError: `response` is none of these.
@@ -359,6 +359,4 @@ def _checked(response: object) -> MockResponse | MockFailure | Computed:
         return response
     if not callable(response) or isinstance(response, type):
         return response_of(response)
-    if inspect.iscoroutinefunction(response):
-        raise TypeError("a function that computes responses must be a plain one: it is called in a thread of its own")
     return response  # pyright: ignore[reportReturnType] # its return value is checked later

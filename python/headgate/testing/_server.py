@@ -1,7 +1,9 @@
 """The mock server, which responds in place of the network."""
 
+import asyncio
+import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -10,7 +12,9 @@ from headgate import _mocks
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.client._errors import CLASS_OF, RequestError
+from headgate.serving._threads import FunctionThreads
 from headgate.testing._calls import Call, Calls, MockRequest
+from headgate.testing._pieces import Pieces
 from headgate.testing._response import Error, GivenResponse, MockFailure, MockResponse, failure_of, response_of
 from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
 from headgate.testing._serving import Decision, MockServing
@@ -18,6 +22,7 @@ from headgate.testing._serving import Decision, MockServing
 MAX_NAMED: Final = 20
 """The bound of requests without a response, and of routes, in a message; and of errors that are kept."""
 
+_CANCELLED: Final = MockFailure("cancelled", "the client has gone")
 _NO_RESPONSE: Final = "the mock has no response for this request"
 _FOREIGN_NAMES: Final = {
     "url__startswith": "prefix",
@@ -35,7 +40,7 @@ class RouteKeywords(PatternKeywords, total=False):
     json: Any
     text: str | None
     html: str | None
-    content: bytes | None
+    content: bytes | Pieces | None
     response: GivenResponse | Computed
     error: Error
 
@@ -80,7 +85,7 @@ class MockServer:
             assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
         Raises:
-            TypeError: `handler` can't be called, or is a coroutine function.
+            TypeError: `handler` can't be called.
         """
         if handler is not None and not callable(handler):
             raise TypeError(f"handler must be a function of a request, not {kind_of(handler)}; base_url= takes a URL")
@@ -258,7 +263,7 @@ class MockServer:
         """
         if self._serving is not None:
             raise RuntimeError("this mock has begun: make another one for a block within its own")
-        self._serving = MockServing(self._decide)
+        self._serving = MockServing(self._decide, self._note_error)
         self._serving.start()
         _mocks.begin(self._serving.network)
         return self
@@ -308,12 +313,27 @@ class MockServer:
             self.routes = tuple(route if other in same else other for other in kept)
         return route
 
-    def _decide(self, request: MockRequest) -> Decision | Callable[[], Decision]:
+    async def _decide(self, request: MockRequest, threads: FunctionThreads) -> Decision:
         try:
-            return self._decide_by(request, self._matching(request))
+            for route in self._matching(request):
+                given = route.next()
+                decision = await self._computed(request, route, given, threads) if callable(given) else given
+                if decision is not None:
+                    return self._note_call(request, route, decision)
         except Exception as error:  # noqa: BLE001 - raised by a generator of responses, or by a value that is compared
             self.calls.add(Call(request, None))
             return self._note_error(error)
+        return self._note_unmatched(request)
+
+    def _note_error(self, error: BaseException) -> MockFailure:
+        """Returns the failure for an error of a response; the end of the block raises one that is none of a request."""
+        if isinstance(error, RequestError) and error.kind in CLASS_OF:
+            return failure_of(error)
+        with self._lock:
+            if len(self._raised) < MAX_NAMED:
+                self._raised.append(error)
+        text = f"the response of the mock could not be computed: {_described(error)}"
+        return MockFailure("invalid_request", text, is_lasting=True)
 
     def _matching(self, request: MockRequest) -> Iterator[Route]:
         for route in self.routes:
@@ -325,36 +345,19 @@ class MockServer:
             request.path_params = {}
             yield self._handler
 
-    def _decide_by(self, request: MockRequest, matching: Iterator[Route]) -> Decision | Callable[[], Decision]:
-        """Returns the response of the next matching route, or a function that returns it."""
-        for route in matching:
-            given = route.next()
-            if callable(given):
-                return partial(self._compute, request, route, given, matching)
-            if given is not None:
-                return self._note_call(request, route, given)
-        return self._note_unmatched(request)
-
-    def _compute(self, request: MockRequest, route: Route, compute: Computed, rest: Iterator[Route]) -> Decision:
-        """Returns the response of a function, or of the next matching route, in a thread that may block."""
+    async def _computed(
+        self, request: MockRequest, route: Route, compute: Computed, threads: FunctionThreads
+    ) -> Decision | None:
+        """Returns the response of a function; `None`: the next route responds."""
         try:
-            given: object = compute(request)
-            if given is None:
-                decided = self._decide_by(request, rest)
-                return decided() if callable(decided) else decided
-            decision = response_of(given)
-        except RequestError as error:
-            decision = failure_of(error) if error.kind in CLASS_OF else self._note_error(error)
+            given: object = await _called(compute, request, threads)
+            return None if given is None else response_of(given)
+        except asyncio.CancelledError:
+            # The client has gone.
+            self._note_call(request, route, _CANCELLED)
+            raise
         except BaseException as error:  # noqa: BLE001 - also from pytest.fail; `assert_all_mocked` raises it again
-            decision = self._note_error(error)
-        return self._note_call(request, route, decision)
-
-    def _note_error(self, error: BaseException) -> MockFailure:
-        with self._lock:
-            if len(self._raised) < MAX_NAMED:
-                self._raised.append(error)
-        text = f"the response of the mock could not be computed: {_described(error)}"
-        return MockFailure("invalid_request", text, is_lasting=True)
+            return self._note_error(error)
 
     def _note_call(self, request: MockRequest, route: Route, decision: Decision) -> Decision:
         call = Call(request, decision if isinstance(decision, MockResponse) else None)
@@ -373,7 +376,7 @@ class MockServer:
         return MockFailure("invalid_request", _NO_RESPONSE, is_lasting=True, detail=f"{named}; its routes: {routes}")
 
     def _named_routes(self, routes: Sequence[Route], between: str = "\n  ") -> str:
-        named = [f"{route} ({_called(route.call_count)})" for route in routes[:MAX_NAMED]]
+        named = [f"{route} ({_times(route.call_count)})" for route in routes[:MAX_NAMED]]
         if len(routes) > MAX_NAMED:
             named.append(f"and {len(routes) - MAX_NAMED} more")
         return between.join(named) or "none"
@@ -399,7 +402,7 @@ def mock(
         assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
 
     Raises:
-        TypeError: `handler` can't be called, or is a coroutine function.
+        TypeError: `handler` can't be called.
     """
     return MockServer(
         handler, base_url=base_url, assert_all_mocked=assert_all_mocked, assert_all_called=assert_all_called
@@ -416,9 +419,18 @@ def _response_in(route: RouteKeywords) -> GivenResponse | Computed | MockFailure
     return given["response"] if "response" in given else MockResponse(**given)
 
 
+async def _called(function: Computed, request: MockRequest, threads: FunctionThreads) -> object:
+    """Calls a function: a coroutine function in the loop, any other in a thread, where it may block."""
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004 - of an object
+        returned: object = function(request)
+    else:
+        returned = await threads.run(partial(function, request))
+    return await returned if isinstance(returned, Awaitable) else returned
+
+
 def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _called(count: int) -> str:
+def _times(count: int) -> str:
     return {0: "never called", 1: "called once"}.get(count, f"called {count} times")

@@ -31,7 +31,7 @@ impl ConnectMock for Echo {
         let verdict = Arc::<Verdict>::default();
         let of_server = verdict.clone();
         thread::spawn(move || serve(other, &of_server));
-        Ok(MockSocket { socket, verdict })
+        Ok(MockSocket { socket, verdict, single_use: false })
     }
 }
 

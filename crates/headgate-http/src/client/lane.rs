@@ -95,7 +95,7 @@ impl LaneState {
     /// Takes a connection back whose exchange has ended, and which can take another request.
     pub(crate) fn take_back(&mut self, mut lease: Lease) {
         lease.set_idle_since(clock::now());
-        self.held = Some(lease);
+        self.held = (!lease.is_single_use()).then_some(lease);
     }
 
     /// Begins another request.
@@ -156,7 +156,7 @@ impl LaneState {
     /// Ends an exchange whose response was whole; `reusable`: the connection can take another request.
     pub(super) fn end_exchange(&mut self, reusable: bool, now: Instant) {
         match &mut self.held {
-            Some(lease) if reusable => lease.set_idle_since(now),
+            Some(lease) if reusable && !lease.is_single_use() => lease.set_idle_since(now),
             _ => self.held = None,
         }
     }

@@ -70,7 +70,10 @@ impl OpenBody {
         deadline.set(now + time, OptionName::Timeout);
         deadline.expect(context.limits.timeouts.limit(ExchangePhase::Receiving, now));
         let next = match &mut self.rest {
-            RemainingExchange::Http1(exchange, lease) => exchange.next(lease.connection(), context, deadline).await,
+            RemainingExchange::Http1(exchange, lease) => {
+                let next = exchange.next(lease.connection(), context, deadline).await;
+                next.map_err(|failure| lease.connection().verdict().unwrap_or(failure))
+            }
             RemainingExchange::Http2(stream) => stream.next(context, deadline).await,
         };
         next.map_err(

@@ -192,6 +192,11 @@ impl Client {
             note_found_closed(&lease);
         }
         let Replied { mut reply, open } = replied?;
+        if reply.failure.is_some()
+            && let Some(failure) = lease.connection().verdict()
+        {
+            reply.failure = Some(failure);
+        }
         if let Some(refusal) = lease.connection().refusal(reply.head.status) {
             reply.failure = Some(refusal);
         }

@@ -54,6 +54,11 @@ impl Connection {
         if let Stream::InProcess(stream) = &self.stream { stream.verdict() } else { None }
     }
 
+    /// Returns whether the connection carries one request only.
+    pub fn is_single_use(&self) -> bool {
+        matches!(&self.stream, Stream::InProcess(stream) if stream.is_single_use())
+    }
+
     /// Returns the failure if this status means that the proxy refused the request; otherwise the response may be the host's.
     pub fn refusal(&self, status: u16) -> Option<Failure> {
         self.forwarding.as_ref()?.refusal(status)
