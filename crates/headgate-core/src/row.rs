@@ -43,6 +43,8 @@ pub struct Row {
     pub url: Box<str>,
     /// The fields that most rows do not have.
     pub extra: Option<Box<RowExtra>>,
+    /// The receiver of its outcome; `None`: it goes to the sink.
+    pub reply_to: Option<Arc<ReplyTo>>,
     /// `None`: its first attempt is yet to come, or has not been redirected.
     pub progress: Option<Box<RowProgress>>,
 }
@@ -88,8 +90,6 @@ pub struct RowExtra {
     pub save_as: Option<Arc<SaveAs>>,
     /// Options of the run that this row overrides.
     pub own: Option<Box<OwnOptions>>,
-    /// The receiver of its outcome; `None`: it goes to the sink.
-    pub reply_to: Option<Arc<ReplyTo>>,
 }
 
 /// Options of a single row. `None` or `false`: the option of the run applies.
@@ -159,19 +159,7 @@ pub struct Before {
 impl RowExtra {
     /// Returns whether the request differs from the run's own in nothing but the URL.
     pub fn has_only_own_url(&self) -> bool {
-        let Self {
-            method,
-            headers,
-            credentials,
-            body,
-            body_type: _,
-            kept: _,
-            defect,
-            cost: _,
-            save_as: _,
-            own,
-            reply_to: _,
-        } = self;
+        let Self { method, headers, credentials, body, body_type: _, kept: _, defect, cost: _, save_as: _, own } = self;
         let has_own = !headers.is_empty() || !credentials.is_empty() || body.is_some();
         let is_without_credentials = own.as_ref().is_some_and(|own| own.without_credentials);
         method.is_none() && !has_own && defect.is_none() && !is_without_credentials
@@ -195,7 +183,7 @@ impl RowProgress {
 
 impl Row {
     pub fn new(ordinal: u64, url: impl Into<Box<str>>) -> Self {
-        Self { ordinal, url: url.into(), extra: None, progress: None }
+        Self { ordinal, url: url.into(), extra: None, reply_to: None, progress: None }
     }
 
     /// Returns the results of earlier attempts, if there were any.
@@ -241,14 +229,9 @@ impl Row {
         self.extra.as_deref().is_some_and(replaces)
     }
 
-    /// Returns the receiver of its outcome.
-    pub fn reply_to(&self) -> Option<&Arc<ReplyTo>> {
-        self.extra.as_ref().and_then(|extra| extra.reply_to.as_ref())
-    }
-
     /// Returns whether a caller waited for its outcome, and does not any more.
     pub fn is_unwanted(&self) -> bool {
-        self.reply_to().is_some_and(|reply_to| !reply_to.is_waited_for())
+        self.reply_to.as_ref().is_some_and(|reply_to| !reply_to.is_waited_for())
     }
 
     /// Returns the URL of its next request: its own, or the last one of its redirects.
@@ -421,7 +404,7 @@ impl Outcome {
 
     /// Gives the outcome to the caller that waits for it. Returns it if there is no caller: then it is for the sink.
     pub fn reply(mut self, failed: bool) -> Option<Self> {
-        let Some(reply_to) = self.row.extra.as_mut().and_then(|extra| extra.reply_to.take()) else { return Some(self) };
+        let Some(reply_to) = self.row.reply_to.take() else { return Some(self) };
         reply_to.send(self, failed);
         None
     }

@@ -14,7 +14,7 @@ mod queue;
 mod run;
 mod stats;
 
-pub use self::engine::completion_queue::{Arrived, CompletionQueue, TakenOutcomes};
+pub use self::engine::completion_queue::{Arrived, CompletionQueue, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY};
 pub use self::engine::waker::{WakeCaller, Waker};
 pub use self::engine::{Engine, machine};
 pub use self::job::control::SettingsChange;

@@ -9,7 +9,7 @@ use headgate_core::message;
 use headgate_core::message::OptionName;
 use headgate_core::row::{OwnOptions, ReplyTo, Row, RowExtra};
 use headgate_core::secret::Secret;
-use headgate_engine::{Arrived, Run, TakenOutcomes, WakeCaller, Waker};
+use headgate_engine::{Arrived, Run, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY, WakeCaller, Waker};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -93,9 +93,7 @@ impl Request {
 
     /// Returns the row, whose outcome goes to `reply_to`.
     pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
-        let Self(mut row) = self;
-        row.extra.get_or_insert_default().reply_to = reply_to;
-        row
+        Row { reply_to, ..self.0 }
     }
 
     /// Returns the row as [`Request::for_reply`] does, with a stream for the body of its response.
@@ -125,7 +123,9 @@ impl Submission {
     /// Creates a submission of many rows, whose outcomes may stay uncollected for a long time.
     pub(crate) fn of_many(run: Arc<Run>, descriptor: Option<Arc<Descriptor>>) -> Self {
         let waker = waker(descriptor.as_ref());
-        let completions = run.completions(waker.clone(), None);
+        // In an event loop, each of the outcomes may be what a task waits for before it sends its next request.
+        let wake_at = if descriptor.is_some() { WAKE_AT } else { WAKE_AT_OF_MANY };
+        let completions = run.completions(waker.clone(), wake_at, None);
         Self { run, completions, waker, descriptor }
     }
 

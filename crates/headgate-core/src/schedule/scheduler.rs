@@ -426,7 +426,7 @@ impl Scheduler {
         let timeout = self.rules.retrying.total_timeout?;
         // Rows have real times, and a caller that waits for one waits in real time.
         let (began, now) = match row.first_began()? {
-            began if row.reply_to().is_some() => (began, self.clock.real(now)),
+            began if row.reply_to.is_some() => (began, self.clock.real(now)),
             began => (self.clock.awake(began), now),
         };
         let is_late = now >= began + timeout;

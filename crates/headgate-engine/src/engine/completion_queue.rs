@@ -14,8 +14,10 @@ use headgate_core::selected::SelectValues;
 
 use crate::engine::waker::WakeCaller;
 
-/// After so many outcomes a worker wakes the caller, whatever else it has to do.
-const MANY: usize = 64;
+/// After so many outcomes a worker wakes a caller that submits its next requests when it has them, whatever else it has to do.
+pub const WAKE_AT: usize = 64;
+/// The same for a caller that has submitted further requests: each wake-up less is a switch of threads less.
+pub const WAKE_AT_OF_MANY: usize = 512;
 /// One call takes no more bodies than this, but for the last one.
 const MOST_TAKEN_BYTES: usize = 16 << 20;
 
@@ -52,6 +54,8 @@ pub struct CompletionQueue {
     state: Mutex<CompletionQueueState>,
     is_closed: AtomicBool,
     waker: Arc<dyn WakeCaller>,
+    /// After so many outcomes a worker wakes the caller.
+    wake_at: usize,
     /// What is selected from the responses to its rows; `None`: the run's selection.
     selection: Option<Arc<dyn SelectValues>>,
 }
@@ -65,16 +69,22 @@ struct CompletionQueueState {
 
 impl CompletionQueue {
     pub fn new(waker: Arc<dyn WakeCaller>) -> Arc<Self> {
-        Self::selecting(waker, None)
+        Self::selecting(waker, WAKE_AT, None)
     }
 
-    /// Creates a queue as [`CompletionQueue::new`] does, for rows with a selection of their own.
-    pub fn selecting(waker: Arc<dyn WakeCaller>, selection: Option<Arc<dyn SelectValues>>) -> Arc<Self> {
+    /// Creates a queue as [`CompletionQueue::new`] does, for rows with a selection of their own, whose caller is woken after
+    /// `wake_at` outcomes.
+    pub fn selecting(
+        waker: Arc<dyn WakeCaller>,
+        wake_at: usize,
+        selection: Option<Arc<dyn SelectValues>>,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             state: Mutex::default(),
             is_closed: AtomicBool::new(false),
             waker,
+            wake_at,
             selection,
         })
     }
@@ -130,7 +140,7 @@ impl CompletionQueue {
             return;
         }
         let is_first = state.arrived.len() == 1;
-        if !from_worker || state.arrived.len() >= MANY {
+        if !from_worker || state.arrived.len() >= self.wake_at {
             state.is_awaited = false;
             drop(state);
             self.waker.wake();

@@ -203,7 +203,7 @@ impl Share {
                     }
                 }
                 // What provides the credentials may need such a request for it.
-                None if scheduler.awaits_credentials() && row.reply_to().is_some() => {
+                None if scheduler.awaits_credentials() && row.reply_to.is_some() => {
                     scheduler.offer(row, None, now);
                     return;
                 }

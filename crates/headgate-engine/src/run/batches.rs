@@ -23,7 +23,7 @@ use super::batch_input::{BatchInput, join_template};
 use super::checks::check;
 use super::fed_runs::{FedRuns, RunUse};
 use super::handle::Run;
-use crate::engine::completion_queue::{Arrived, CompletionQueue};
+use crate::engine::completion_queue::{Arrived, CompletionQueue, WAKE_AT_OF_MANY};
 use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
 use crate::stats::report::Snapshot;
@@ -89,7 +89,7 @@ impl BatchFlow {
         let options = JobOptions { source: input.options().clone(), ..options };
         let run_use = runs.run_for(&options, &columns)?;
         let waker = Waker::new(waker);
-        let completions = run_use.run.completions(waker.clone(), None);
+        let completions = run_use.run.completions(waker.clone(), WAKE_AT_OF_MANY, None);
         Ok(Self::begin_with(input, options, (run_use.run.clone(), Some(run_use)), (completions, waker)))
     }
 
@@ -113,7 +113,8 @@ impl BatchFlow {
         let input = BatchInput::new(options.source.clone())?.with_defaults(base_url, &options.request);
         let columns = input.columns(&options.selection, Fields::empty())?;
         let waker = Waker::new(waker);
-        let completions = run.completions(waker.clone(), columns.selection.map(|selection| selection as _));
+        let completions =
+            run.completions(waker.clone(), WAKE_AT_OF_MANY, columns.selection.map(|selection| selection as _));
         Ok(Self::begin_with(input, options, (run, None), (completions, waker)))
     }
 
@@ -288,7 +289,7 @@ impl BatchFlow {
     fn send(&mut self, mut rows: Vec<Row>) -> Result<(), JobError> {
         let count = rows.len();
         for (row, number) in rows.iter_mut().zip(self.next_row..) {
-            row.extra.get_or_insert_default().reply_to = self.completions.reply_to(number);
+            row.reply_to = self.completions.reply_to(number);
         }
         self.next_row += count as u64;
         self.outstanding += count;

@@ -77,13 +77,14 @@ impl Run {
     }
 
     /// Returns a new completion queue for fed rows. [`Run::release_memory`] releases its memory reservations.
-    /// `selection`: as for [`CompletionQueue::selecting`].
+    /// `wake_at`, `selection`: as for [`CompletionQueue::selecting`].
     pub fn completions(
         &self,
         waker: Arc<dyn WakeCaller>,
+        wake_at: usize,
         selection: Option<Arc<dyn SelectValues>>,
     ) -> Arc<CompletionQueue> {
-        let completions = CompletionQueue::selecting(waker, selection);
+        let completions = CompletionQueue::selecting(waker, wake_at, selection);
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|completions| completions.strong_count() > 0);
         queues.push(Arc::downgrade(&completions));

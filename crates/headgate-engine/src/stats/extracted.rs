@@ -26,7 +26,7 @@ impl Extracted {
     /// Counts a row of a source; what callers extract from single responses is theirs.
     pub(super) fn record(&mut self, outcome: OutcomeRef<'_>) {
         let (Some(response), Some(selected)) = (&outcome.response, outcome.selected) else { return };
-        if outcome.row.reply_to().is_some() {
+        if outcome.row.reply_to.is_some() {
             return;
         }
         let is_complete = outcome.failure.is_none_or(|failure| failure.kind == ErrorKind::UnexpectedResponse);

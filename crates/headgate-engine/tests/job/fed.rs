@@ -48,12 +48,9 @@ impl Fed {
     /// Submits rows, numbered by their positions.
     pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
-            let extra = RowExtra {
-                reply_to: self.completions.reply_to(number),
-                own: Some(Box::new(own)),
-                ..RowExtra::default()
-            };
-            Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }
+            let extra = RowExtra { own: Some(Box::new(own)), ..RowExtra::default() };
+            let reply_to = self.completions.reply_to(number);
+            Row { extra: Some(Box::new(extra)), reply_to, ..Row::new(0, url) }
         });
         self.run.feed(rows.collect())
     }

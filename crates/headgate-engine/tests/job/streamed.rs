@@ -54,8 +54,8 @@ impl Stream {
         let completions = CompletionQueue::new(Arc::new(of_queue));
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.wake())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
-        let extra = RowExtra { reply_to: completions.reply_to(0), own: Some(Box::new(own)), ..RowExtra::default() };
-        let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
+        let extra = RowExtra { own: Some(Box::new(own)), ..RowExtra::default() };
+        let row = Row { extra: Some(Box::new(extra)), reply_to: completions.reply_to(0), ..Row::new(0, url) };
         let ordinal = run.feed(vec![row]).unwrap();
         Self { completions, body, wake_ups, ordinal }
     }

@@ -188,7 +188,7 @@ impl Scheduler {
             self.hostless.push_back(row);
             return;
         };
-        if self.awaits_credentials && row.replaces_credentials() && row.reply_to().is_some() {
+        if self.awaits_credentials && row.replaces_credentials() && row.reply_to.is_some() {
             // What provides the credentials may need this request for it, and must not wait for itself.
             self.hostless.push_back(row);
             return;

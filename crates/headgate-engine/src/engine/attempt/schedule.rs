@@ -43,7 +43,7 @@ impl Attempt<'_> {
                 .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
             let Some(total_timeout) = total_timeout else { return (timeout, OptionName::Timeout, None) };
             let first = row.first_began().unwrap_or(started);
-            if row.reply_to().is_some() {
+            if row.reply_to.is_some() {
                 return (timeout, OptionName::Timeout, Some(first + total_timeout));
             }
             let passed = if first == started {

@@ -19,7 +19,7 @@ use super::Attempt;
 impl Attempt<'_> {
     /// Returns what selects values from the response to the row, if anything does.
     pub(super) fn selection(&self) -> Option<Arc<dyn SelectValues>> {
-        let own = self.row(|row| row.reply_to()?.selection().cloned());
+        let own = self.row(|row| row.reply_to.as_ref()?.selection().cloned());
         own.or_else(|| self.share.shared.selection.clone())
     }
 

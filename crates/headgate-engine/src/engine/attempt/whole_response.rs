@@ -89,7 +89,7 @@ impl Attempt<'_> {
         };
         let omitted = if share.shared.omits_bodies { response.received_bytes } else { 0 };
         let memory_bytes = (bytes + selected_bytes.unwrap_or(0)) as u64 - omitted;
-        if row.reply_to().is_some() {
+        if row.reply_to.is_some() {
             let mut memory = share.shared.limits.response.memory.reservation();
             share.read_reservation.transfer(&mut memory, memory_bytes);
             let failure = selected.as_mut().and_then(|selected| selected.failure.take());
