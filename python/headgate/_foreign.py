@@ -75,10 +75,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "max_wait": {"max_backoff": "max_backoff=60"},
     "max_workers": {"limit": _LIMIT, "concurrency": _CONCURRENCY},
     "mounts": {"concurrency": _MOCK},
-    "params": {
-        "url_column": "url='https://host/?q={q}', a template for each row",
-        "concurrency": "params of each request",
-    },
+    "params": {"url_column": "url='https://host/?q={q}', a template for each row"},
     "per_host": {"concurrency_per_host": "concurrency_per_host=8 or rate_per_host='10/s'"},
     "pool_connections": {"concurrency": _CONCURRENCY},
     "pool_maxsize": {"concurrency": _CONCURRENCY},
@@ -217,11 +214,9 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Client": {"aclose": "close()"},
     "EngineClient": {
-        **dict.fromkeys(("auth", "base_url", "headers", "proxies", "timeout", "trust_env", "verify"), _AT_CREATION),
-        "build_request": "headgate.Request(url, method='GET'), which send() takes",
+        **dict.fromkeys(("auth", "base_url", "params", "proxies", "timeout", "trust_env", "verify"), _AT_CREATION),
         "cookies": _COOKIES,
         "mount": "options of the client, such as retries and proxy; in tests, headgate.testing.mock",
-        "params": "params of each request",
     },
     "RequestError": {
         "request": "url, the URL of the request",
@@ -245,7 +240,6 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "iter_lines": f"iter_lines() {_STREAM}",
         "iter_raw": f"iter_raw() {_STREAM}",
         "iter_text": f"iter_text() {_STREAM}",
-        "links": "headers.get_list('link'), which is not parsed",
         "ok": "is_success",
         "raw": f"iter_raw() {_STREAM}",
         "read": "content",

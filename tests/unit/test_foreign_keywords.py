@@ -29,7 +29,7 @@ OF_CLIENTS = [
     ("httpx", "verify", True, ACCEPTED),
     ("httpx", "verify", False, "insecure=True"),
     ("httpx", "verify", "ca.pem", "cacert='ca.pem'"),
-    ("httpx", "params", {"page": 1}, "params of each request"),
+    ("httpx", "params", {"page": 1}, ACCEPTED),
     ("httpx", "cookies", {"a": "1"}, "headers={'Cookie': 'name=value'}"),
     ("httpx", "follow_redirects", True, ACCEPTED),
     ("httpx", "limits", None, "concurrency=256"),

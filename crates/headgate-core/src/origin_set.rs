@@ -48,6 +48,10 @@ impl fmt::Display for OriginPattern {
 }
 
 impl OriginSet {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn contains(&self, origin: &Origin) -> bool {
         self.0.iter().any(|pattern| pattern.contains(origin))
     }

@@ -99,8 +99,21 @@ pub struct OwnOptions {
     pub redirects: Option<RedirectPolicy>,
     /// No header of the run that is a credential is sent.
     pub without_credentials: bool,
+    /// The names of headers of the run that are not sent.
+    pub without_headers: Vec<Box<str>>,
     /// The stream for its body, which replaces the body of its outcome.
     pub stream: Option<Arc<BodyStream>>,
+}
+
+impl OwnOptions {
+    /// Returns whether the run's header of this name is not sent.
+    pub fn is_without_header(&self, name: &str) -> bool {
+        self.without_headers.iter().any(|removed| removed.eq_ignore_ascii_case(name))
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.without_headers.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>()
+    }
 }
 
 /// The body of a row's request.
@@ -161,8 +174,8 @@ impl RowExtra {
     pub fn has_only_own_url(&self) -> bool {
         let Self { method, headers, credentials, body, body_type: _, kept: _, defect, cost: _, save_as: _, own } = self;
         let has_own = !headers.is_empty() || !credentials.is_empty() || body.is_some();
-        let is_without_credentials = own.as_ref().is_some_and(|own| own.without_credentials);
-        method.is_none() && !has_own && defect.is_none() && !is_without_credentials
+        let is_without_some = |own: &OwnOptions| own.without_credentials || !own.without_headers.is_empty();
+        method.is_none() && !has_own && defect.is_none() && !own.as_deref().is_some_and(is_without_some)
     }
 
     fn bytes(&self) -> usize {
@@ -171,7 +184,8 @@ impl RowExtra {
         let body = self.body.as_ref().map_or(0, RowBody::bytes_in_memory);
         let kept = self.kept.as_ref().map_or(0, |kept| kept.len());
         let save_as = self.save_as.as_ref().map_or(0, |save_as| save_as.bytes());
-        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + save_as
+        let own = self.own.as_ref().map_or(0, |own| own.bytes());
+        size_of::<RowExtra>() + headers + credentials.sum::<usize>() + body + kept + save_as + own
     }
 }
 
@@ -223,7 +237,7 @@ impl Row {
     /// Returns whether its request has none of the run's credentials, or another `authorization`.
     pub fn replaces_credentials(&self) -> bool {
         let replaces = |extra: &RowExtra| {
-            extra.own.as_ref().is_some_and(|own| own.without_credentials)
+            extra.own.as_ref().is_some_and(|own| own.without_credentials || own.is_without_header(AUTHORIZATION))
                 || extra.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION))
         };
         self.extra.as_deref().is_some_and(replaces)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use headgate_core::authorization::authorization;
+use headgate_core::authorization::{authorization, sources};
 use headgate_core::credentials::{credential_options_of, is_credential, unbound};
 use headgate_core::error::JobError;
 use headgate_core::message;
@@ -10,7 +10,8 @@ use headgate_core::message::OptionName;
 use headgate_core::options::{BodyEncoding, RequestOptions};
 use headgate_core::origin::Origin;
 use headgate_core::origin_set::OriginSet;
-use headgate_core::row::Row;
+use headgate_core::row::{Row, RowExtra};
+use headgate_core::secret::Secret;
 use headgate_core::target::origin_set;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
@@ -19,7 +20,7 @@ use http::header::{
 };
 use http::{HeaderName, HeaderValue};
 
-use crate::header_lines::{HeaderLine, checked, contains, replaced};
+use crate::header_lines::{HeaderLine, checked, contains, parse_name, replaced};
 use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::method::Methods;
 use crate::origin_credentials::{CredentialTable, OriginCredentials};
@@ -31,6 +32,9 @@ pub const RESERVED_HEADERS: [HeaderName; 4] = [CONTENT_LENGTH, TRANSFER_ENCODING
 /// The content encodings that responses may have.
 const ACCEPTED_ENCODINGS: &str = "gzip, deflate, br, zstd";
 
+/// The name of a header with its new value; `None`: it is not sent.
+pub type HeaderChange = (Box<str>, Option<Secret<Box<[u8]>>>);
+
 /// The common parts of a run's requests, checked once.
 #[derive(Debug, Clone)]
 pub struct Defaults {
@@ -38,12 +42,18 @@ pub struct Defaults {
     headers: Vec<HeaderLine>,
     /// The headers that are sent after a redirect to another origin.
     harmless: Vec<HeaderLine>,
+    /// The `authorization` header, if another option than `headers` gives it.
+    authorization: Option<HeaderValue>,
+    /// That option.
+    authorization_by: Option<OptionName>,
     /// Names of headers that are credentials, beside the well-known ones.
     secret_headers: Vec<String>,
     /// The origins that get credentials.
     credentials_for: OriginSet,
     /// Requests to these have credentials, whatever their rows have.
     pub(super) has_credentials: bool,
+    /// The same, of options other than `headers`.
+    has_other_credentials: bool,
     /// What responses have shown about the credentials at these origins.
     pub(super) origins: Arc<CredentialTable>,
     pub(super) body: SentBody,
@@ -66,7 +76,7 @@ impl Defaults {
             JobError::usage(message!(OptionName::UserAgent, ": has a character that can't be sent in a header"))
         })?;
         let mut headers = vec![
-            HeaderLine::new(HOST, HeaderValue::from_static("")),
+            default_host(),
             HeaderLine::new(USER_AGENT, user_agent),
             HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")),
         ];
@@ -77,30 +87,79 @@ impl Defaults {
         }
         let pairs = options.headers.iter().map(|(name, value)| (name.as_str(), value.expose().as_bytes()));
         let own = checked(pairs).map_err(|message| JobError::usage(message!(OptionName::Headers, ": {message}")))?;
-        let kept: Vec<_> = own.iter().filter(|line| is_harmless(&line.name)).cloned().collect();
-        let mut harmless = replaced(&headers, &kept);
-        harmless.retain(|line| !is_credential(line.name.as_str(), &options.secret_headers));
-        let mut headers = replaced(&headers, &own);
-        if let Some(authorization) = authorization(options)? {
-            headers.push(HeaderLine::new(AUTHORIZATION, authorization));
-        }
+        let headers = replaced(&headers, &own);
         let encoding = options.compress_body.filter(|_| !contains(&headers, &CONTENT_ENCODING));
         let body = SentBody::new(options.body.clone().unwrap_or_default().into(), encoding);
-        let secret_headers = options.secret_headers.clone();
-        let has_credentials = credential_options_of(options).next().is_some();
-        let origins = Arc::default();
-        Ok(Self {
+        let mut defaults = Self {
             methods,
-            headers,
-            harmless,
-            secret_headers,
+            headers: Vec::new(),
+            harmless: Vec::new(),
+            authorization: authorization(options)?,
+            authorization_by: sources(options).find(|option| *option != OptionName::Headers),
+            secret_headers: options.secret_headers.clone(),
             credentials_for,
-            has_credentials,
-            origins,
+            has_credentials: false,
+            has_other_credentials: credential_options_of(options).any(|option| option != OptionName::Headers),
+            origins: Arc::default(),
             body,
             encoding,
             keys: None,
-        })
+        };
+        defaults.set_headers(headers);
+        Ok(defaults)
+    }
+
+    /// Sets the headers, to which `authorization` is added.
+    fn set_headers(&mut self, headers: Vec<HeaderLine>) {
+        let is_kept = |line: &&HeaderLine| {
+            let is_harmless = [HOST, ACCEPT_ENCODING].contains(&line.name) || is_harmless(&line.name);
+            is_harmless && !self.is_credential(&line.name)
+        };
+        self.harmless = headers.iter().filter(is_kept).cloned().collect();
+        self.has_credentials = self.has_other_credentials || headers.iter().any(|line| self.is_credential(&line.name));
+        self.headers = headers;
+        self.headers.extend(self.authorization.clone().map(|value| HeaderLine::new(AUTHORIZATION, value)));
+    }
+
+    /// Returns the headers that can change, and whether each is a credential: all but `host` and those of other options.
+    pub(crate) fn changeable(&self) -> impl Iterator<Item = (&HeaderLine, bool)> {
+        let is_of_option = |line: &&HeaderLine| line.name == AUTHORIZATION && self.authorization.is_some();
+        let is_default_host = |line: &&HeaderLine| line.name == HOST && line.value.is_empty();
+        let lines = self.headers.iter().filter(move |line| !is_default_host(line) && !is_of_option(line));
+        lines.map(|line| (line, self.is_credential(&line.name)))
+    }
+
+    /// Returns the defaults with changed headers: each name has a new value, or none.
+    ///
+    /// # Errors
+    /// `Usage`: a header can't be sent, is a credential without an origin, or is set by another option.
+    pub(crate) fn with_changes(&self, changes: &[HeaderChange]) -> Result<Self, JobError> {
+        let wrong = |message| JobError::usage(message!(OptionName::Headers, ": {message}"));
+        let set = changes.iter().filter_map(|(name, value)| Some((&**name, value.as_ref()?.expose().as_ref())));
+        let own = checked(set).map_err(wrong)?;
+        for line in &own {
+            if RESERVED_HEADERS.contains(&line.name) {
+                let (name, why) = (&line.name, "which headgate sets: it decides on bodies and connections");
+                return Err(JobError::usage(message!(OptionName::Headers, " can't set `{name}`, {why}")));
+            }
+            if let Some(option) = self.authorization_by.filter(|_| line.name == AUTHORIZATION) {
+                return Err(JobError::usage(message!(option, " and ", OptionName::Headers, " both set authorization")));
+            }
+            if self.is_credential(&line.name) && self.credentials_for.is_empty() {
+                return Err(unbound(OptionName::Headers));
+            }
+        }
+        let removed = changes.iter().filter(|(_, value)| value.is_none());
+        let removed = removed.map(|(name, _)| parse_name(name)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        let mut headers = self.headers.clone();
+        let is_of_option = |line: &HeaderLine| line.name == AUTHORIZATION && self.authorization.is_some();
+        headers.retain(|line| !is_of_option(line) && (line.name == HOST || !removed.contains(&line.name)));
+        if removed.contains(&HOST) {
+            headers.iter_mut().filter(|line| line.name == HOST).for_each(|line| *line = default_host());
+        }
+        let mut defaults = self.clone();
+        defaults.set_headers(replaced(&headers, &own));
+        Ok(defaults)
     }
 
     /// Returns whether a header is a credential by its name.
@@ -125,16 +184,19 @@ impl Defaults {
     pub fn of_robots(&self) -> Self {
         let mut headers = self.headers.clone();
         headers.retain(|line| line.name == USER_AGENT);
-        headers.insert(0, HeaderLine::new(HOST, HeaderValue::from_static("")));
+        headers.insert(0, default_host());
         headers.push(HeaderLine::new(ACCEPT, HeaderValue::from_static("*/*")));
         headers.push(HeaderLine::new(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED_ENCODINGS)));
         Self {
             methods: self.methods.clone(),
             harmless: headers.clone(),
             headers,
+            authorization: None,
+            authorization_by: None,
             secret_headers: Vec::new(),
             credentials_for: OriginSet::default(),
             has_credentials: false,
+            has_other_credentials: false,
             origins: Arc::default(),
             body: SentBody::default(),
             encoding: None,
@@ -150,10 +212,11 @@ impl Defaults {
 
     /// Returns whether the requests of a row have an idempotency key.
     pub fn has_idempotency_key(&self, row: &Row) -> bool {
-        let own = |(name, _): &(Box<str>, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
-        self.keys.is_some()
-            || contains(&self.headers, &IDEMPOTENCY_KEY)
-            || row.extra.as_ref().is_some_and(|extra| extra.headers.iter().any(own))
+        let is_key = |name: &str| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY.as_str());
+        let has_own = |extra: &RowExtra| extra.headers.iter().any(|(name, _)| is_key(name));
+        row.extra.as_deref().is_some_and(has_own)
+            || !row.own().is_some_and(|own| own.is_without_header(IDEMPOTENCY_KEY.as_str()))
+                && (self.keys.is_some() || contains(&self.headers, &IDEMPOTENCY_KEY))
     }
 
     /// Returns whether no header of the run gives the media type of bodies.
@@ -189,6 +252,11 @@ impl Defaults {
         }
         (lines.into(), gets_credentials.then(|| self.origins.of(origin)))
     }
+}
+
+/// Returns the `host` header whose value is the authority of each origin.
+fn default_host() -> HeaderLine {
+    HeaderLine::new(HOST, HeaderValue::from_static(""))
 }
 
 /// The part of a run's headers that an origin gets.

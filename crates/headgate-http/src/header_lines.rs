@@ -34,14 +34,18 @@ impl HeaderLine {
         Self { name, spelled: None, value }
     }
 
+    /// Returns the name as the user gave it.
+    pub(crate) fn spelled(&self) -> &str {
+        self.spelled.as_deref().unwrap_or(self.name.as_str())
+    }
+
     pub(crate) fn write(&self, wire: &mut Vec<u8>) {
         self.write_with(self.value.as_bytes(), wire);
     }
 
     /// Appends the line with another value.
     pub(crate) fn write_with(&self, value: &[u8], wire: &mut Vec<u8>) {
-        let name = self.spelled.as_deref().unwrap_or(self.name.as_str());
-        for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
+        for piece in [self.spelled().as_bytes(), b": ", value, b"\r\n"] {
             wire.extend_from_slice(piece);
         }
     }
@@ -57,8 +61,7 @@ pub(crate) fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
         if checked.len() == MAX_OWN_HEADERS {
             return Err(format!("it has more than {MAX_OWN_HEADERS} headers").into());
         }
-        let name = HeaderName::from_bytes(given.as_bytes())
-            .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given.as_bytes())))?;
+        let name = parse_name(given)?;
         let mut value = HeaderValue::from_bytes(value).map_err(|_| {
             Reason::new("a header has a character that can't be sent, such as a line break")
                 .with(shown(given.as_bytes()))
@@ -69,6 +72,15 @@ pub(crate) fn checked<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> R
         checked.push(HeaderLine { name, spelled, value });
     }
     Ok(checked)
+}
+
+/// Parses the name of a header that the user gave.
+///
+/// # Errors
+/// Returns a message for the user if it can't be sent.
+pub(crate) fn parse_name(given: &str) -> Result<HeaderName, Reason> {
+    HeaderName::from_bytes(given.as_bytes())
+        .map_err(|_| Reason::new("a header has a name that can't be sent").with(shown(given.as_bytes())))
 }
 
 /// Returns whether one of the lines has this name.

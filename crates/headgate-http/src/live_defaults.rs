@@ -1,20 +1,42 @@
-//! The common parts of a run's requests, which change when its credentials are renewed.
+//! The common parts of a run's requests, which change when its credentials are renewed, or a caller sets its headers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::defaults::Defaults;
+use headgate_core::error::JobError;
+
+use crate::defaults::{Defaults, HeaderChange};
+use crate::header_lines::HeaderLine;
 
 /// The current [`Defaults`] of a run, and their version.
 #[derive(Debug)]
 pub struct LiveDefaults {
     version: AtomicU64,
-    current: Mutex<Arc<Defaults>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The defaults by the options of the run.
+    of_options: Arc<Defaults>,
+    /// What a caller has changed since.
+    changes: Vec<HeaderChange>,
+    current: Arc<Defaults>,
+}
+
+/// A header of a run as its caller sees it.
+#[derive(Debug, Clone)]
+pub struct LiveHeader {
+    pub name: String,
+    pub value: Box<[u8]>,
+    pub is_credential: bool,
 }
 
 impl LiveDefaults {
     pub fn new(defaults: Defaults) -> Arc<Self> {
-        Arc::new(Self { version: AtomicU64::new(0), current: Mutex::new(Arc::new(defaults)) })
+        let current = Arc::new(defaults);
+        let state = State { of_options: current.clone(), changes: Vec::new(), current };
+        Arc::new(Self { version: AtomicU64::new(0), state: Mutex::new(state) })
     }
 
     /// Returns the version, which increases with each change.
@@ -25,25 +47,55 @@ impl LiveDefaults {
     /// Returns the current defaults, which are of this version or a later one.
     pub(crate) fn get(&self) -> (u64, Arc<Defaults>) {
         let version = self.version();
-        (version, self.current().clone())
+        (version, self.state().current.clone())
     }
 
     /// Returns the defaults for requests of robots.txt, which never change.
     #[must_use]
     pub fn of_robots(&self) -> Arc<Self> {
-        Self::new(self.current().of_robots())
+        Self::new(self.state().current.of_robots())
     }
 
     /// Replaces the defaults. What was learned of the origins that get credentials stays, except that they refuse them.
-    pub fn renew(&self, mut defaults: Defaults) {
-        let mut current = self.current();
-        current.origins.renew();
-        defaults.origins.clone_from(&current.origins);
-        *current = Arc::new(defaults);
+    pub fn renew(&self, defaults: Defaults) {
+        let mut state = self.state();
+        // New credentials don't make an earlier change wrong.
+        let current = defaults.with_changes(&state.changes).unwrap_or_else(|_| defaults.clone());
+        state.of_options = Arc::new(defaults);
+        self.publish(&mut state, current);
+    }
+
+    /// Returns the headers of requests, without `host` and those of other options than `headers`.
+    pub fn headers(&self) -> Vec<LiveHeader> {
+        let current = self.state().current.clone();
+        let header = |(line, is_credential): (&HeaderLine, bool)| LiveHeader {
+            name: line.spelled().to_owned(),
+            value: line.value.as_bytes().into(),
+            is_credential,
+        };
+        current.changeable().map(header).collect()
+    }
+
+    /// Replaces all changes of the headers that the options give. Requests that are written from now on have them.
+    ///
+    /// # Errors
+    /// `Usage`: a header can't be sent, is a credential without an origin, or is set by another option.
+    pub fn change_headers(&self, changes: Vec<HeaderChange>) -> Result<(), JobError> {
+        let mut state = self.state();
+        let current = state.of_options.with_changes(&changes)?;
+        state.changes = changes;
+        self.publish(&mut state, current);
+        Ok(())
+    }
+
+    fn publish(&self, state: &mut State, mut current: Defaults) {
+        state.current.origins.renew();
+        current.origins.clone_from(&state.current.origins);
+        state.current = Arc::new(current);
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    fn current(&self) -> MutexGuard<'_, Arc<Defaults>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,14 +15,14 @@ use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
 use headgate_core::row::Row;
 use headgate_core::url_user::without_user;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method};
 
 use crate::cookies;
 use crate::defaults::{Defaults, HeaderScope, RESERVED_HEADERS, is_body_header, is_harmless};
 use crate::dial::transport::RouteKey;
-use crate::header_lines::{HeaderLine, checked, contains, replaced};
+use crate::header_lines::{HeaderLine, checked, contains, parse_name, replaced};
 use crate::idempotency_key::{IDEMPOTENCY_KEY, KeySalt};
 use crate::live_defaults::LiveDefaults;
 use crate::method;
@@ -57,6 +57,8 @@ struct OwnHeaders {
     authorization: Option<HeaderValue>,
     /// The row's own headers, in its order; they replace headers of the run with the same names.
     row: Vec<HeaderLine>,
+    /// Headers of the run that are not sent.
+    removed: Vec<HeaderName>,
     scope: HeaderScope,
     /// A redirect has removed the body.
     is_bodiless: bool,
@@ -66,7 +68,9 @@ struct OwnHeaders {
 
 impl OwnHeaders {
     fn lines(&self, origin: &Origin) -> Vec<HeaderLine> {
-        let mut lines = replaced(&self.defaults.headers_to(origin, self.scope), &self.row);
+        let mut of_run = self.defaults.headers_to(origin, self.scope);
+        of_run.retain(|line| line.name == HOST || !self.removed.contains(&line.name));
+        let mut lines = replaced(&of_run, &self.row);
         lines.retain(|line| !(self.is_bodiless && is_body_header(&line.name)));
         if let Some(authorization) = self.authorization.as_ref().filter(|_| !contains(&lines, &AUTHORIZATION)) {
             lines.push(HeaderLine::new(AUTHORIZATION, authorization.clone()));
@@ -292,23 +296,32 @@ impl Preparer {
         if is_foreign {
             own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
         }
+        let without_headers = row.own().into_iter().flat_map(|own| &own.without_headers);
+        let removed = without_headers.map(|name| parse_name(name)).collect::<Result<Vec<_>, Reason>>()?;
+        let is_set = |name: &HeaderName| contains(&own, name) || removed.contains(name);
         let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
         let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
-        let encoding = self.defaults.encoding.filter(|_| !contains(&own, &CONTENT_ENCODING));
+        let encoding = self.defaults.encoding.filter(|_| !is_set(&CONTENT_ENCODING));
         let body = match own_body {
             _ if has_lost_body => SentBody::default(),
             Some(body) => SentBody::of_row(body, encoding, extra.and_then(|extra| extra.body_type.as_deref()))?,
             None => self.defaults.body.clone(),
         };
         let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
-        let has_key = contains(&own, &IDEMPOTENCY_KEY);
-        let is_untyped = self.defaults.is_untyped() && !contains(&own, &CONTENT_TYPE);
-        let is_own = !own.is_empty() || authorization.is_some() || chain.is_some() || is_without_credentials;
+        let has_key = is_set(&IDEMPOTENCY_KEY);
+        let is_untyped = self.defaults.is_untyped() && !is_set(&CONTENT_TYPE);
+        let authorization = authorization.filter(|_| !removed.contains(&AUTHORIZATION));
+        let is_own = !own.is_empty()
+            || !removed.is_empty()
+            || authorization.is_some()
+            || chain.is_some()
+            || is_without_credentials;
         let own_headers = is_own.then(|| {
             Box::new(OwnHeaders {
                 defaults: self.defaults.clone(),
                 authorization,
                 row: own,
+                removed,
                 scope,
                 is_bodiless,
                 cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use arrow_schema::Fields;
 use headgate_core::options::EngineOptions;
+use headgate_core::secret::Secret;
 use headgate_engine::{Engine, Run, credential_scope, machine};
 use headgate_table::columns::result::ResultColumns;
 use pyo3::prelude::*;
@@ -101,6 +102,22 @@ impl Client {
     /// Starts a call as `start_tables` does, with requests instead of tables.
     fn start_requests(&self, options: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<BatchFlow>> {
         self.start_flow(options, FlowInput::Requests, watched)
+    }
+
+    /// Returns the headers of requests: name, value, and whether it is a credential. `None` in a fork.
+    fn headers(&self) -> Option<Vec<(String, String, bool)>> {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        let headers = self.open.get()?.run.headers().into_iter();
+        Some(headers.map(|header| (header.name, text(&header.value), header.is_credential)).collect())
+    }
+
+    /// Replaces all changes of the headers that the options give: each name has a new value, or none. Requests that are
+    /// submitted from now on have them.
+    fn change_headers(&self, py: Python<'_>, changes: Vec<(String, Option<Vec<u8>>)>) -> PyResult<()> {
+        let Some(open) = self.open.get() else { return Ok(()) };
+        let secret = |value: Vec<u8>| Secret::from(Box::<[u8]>::from(value));
+        let changes = changes.into_iter().map(|(name, value)| (name.into(), value.map(secret))).collect();
+        open.run.change_headers(changes).map_err(|error| to_python(py, &error))
     }
 
     /// Cancels requests in flight, and accepts no more requests.

@@ -29,6 +29,7 @@ struct NativeRequest {
     url: String,
     method: Option<String>,
     headers: Vec<(String, Vec<u8>)>,
+    without_headers: Vec<String>,
     credentials: Vec<(String, Vec<u8>)>,
     without_credentials: bool,
     body: Option<Vec<u8>>,
@@ -53,6 +54,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             url,
             method,
             headers,
+            without_headers,
             credentials,
             without_credentials,
             body,
@@ -66,7 +68,8 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         let redirects = redirects.map(|name| name.parse()).transpose();
         let redirects = redirects
             .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
-        let own = OwnOptions { timeout, redirects, without_credentials, stream: None };
+        let without_headers = without_headers.into_iter().map(Into::into).collect();
+        let own = OwnOptions { timeout, redirects, without_credentials, without_headers, stream: None };
         let own = (own != OwnOptions::default()).then(|| Box::new(own));
         let extra = RowExtra {
             method: method.map(Into::into),

@@ -4,23 +4,25 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 from headgate._foreign import explained
 from headgate._native import BatchTable
 from headgate.batches._batch_iterator import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
 from headgate.batches._supply import run_in_own_thread
+from headgate.client._body import Pairs
 from headgate.client._calls import async_tables
 from headgate.client._client_options import ASYNC_CLIENT, AsyncClientArguments
 from headgate.client._engine_client import EngineClient
 from headgate.client._fetch_many import AsyncFetchMany
 from headgate.client._loops import Loops
 from headgate.client._native_requests import async_native_of
-from headgate.client._request import AsyncRequestKeywords, Request, RequestLike, check_is_request, request_of
+from headgate.client._request import AsyncRequestKeywords, Request, RequestLike, built, check_is_request, request_of
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, open_async_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.client._url import UrlLike
 from headgate.jobs._progress import ProgressTarget
 
 
@@ -40,7 +42,9 @@ class AsyncClient(EngineClient):
     __module__ = "headgate"
 
     @ASYNC_CLIENT.shown_by
-    def __init__(self, *, base_url: str = "", **options: Unpack[AsyncClientArguments]) -> None:
+    def __init__(
+        self, *, base_url: UrlLike = "", params: Pairs | str | None = None, **options: Unpack[AsyncClientArguments]
+    ) -> None:
         """Starts the engine of the client.
 
         As in other libraries, `verify=True` and `http2=True`, which are the defaults, and `follow_redirects` and
@@ -48,17 +52,19 @@ class AsyncClient(EngineClient):
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
+            params: Parameters that are added to the query of each call's URL, whatever its host. A call's `params`
+                replace those of the same names. Rows of tables have none.
             **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
 
         Raises:
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, ASYNC_CLIENT, dict(options))
+        super().__init__(base_url, params, ASYNC_CLIENT, dict(options))
         self._loops = Loops(self._engine)
         self._use_loop()
 
-    async def request(self, method: str, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def request(self, method: str, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a request, and waits for its response. Cancelling the `await` cancels the request.
 
         >>> (await client.request("GET", "/echo")).json()["method"]
@@ -76,18 +82,32 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of(method, url, dict(options), "request"))
 
-    async def send(self, request: Request) -> Response:
+    def build_request(self, method: str, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Request:
+        """Returns a request for `send`, with the arguments of `request`. See `Client.build_request`.
+
+        >>> request = client.build_request("POST", "/echo", json={"a": 1})
+        >>> request.headers["X-Trace"] = "7"
+        >>> dict((await client.send(request)).json()["headers"])["X-Trace"]
+        '7'
+        """
+        return built(method, url, dict(options))
+
+    async def send(self, request: Request, *, stream: Literal[False] = False) -> Response:
         """Sends a `Request`. Raises as `request`.
 
         >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
         7
+
+        Args:
+            request: The request.
+            stream: `False`: `AsyncClient.stream` sends a request whose response is streamed.
         """
-        check_is_request(request)
+        check_is_request(request, stream=stream)
         self._use_loop()
         native = await async_native_of(request, self._engine.options)
         return response_of(request, await self._loops.of_running_loop().send(native))
 
-    async def get(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def get(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a GET request. See `request`.
 
         >>> responses = await asyncio.gather(*(client.get(f"/{n}") for n in range(100)))
@@ -96,7 +116,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("GET", url, dict(options), "get"))
 
-    async def head(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def head(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a HEAD request. See `request`.
 
         >>> (await client.head("/hello")).headers["content-length"]
@@ -104,7 +124,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("HEAD", url, dict(options), "head"))
 
-    async def options(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def options(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends an OPTIONS request. See `request`.
 
         >>> (await client.options("/echo")).json()["method"]
@@ -112,7 +132,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("OPTIONS", url, dict(options), "options"))
 
-    async def post(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def post(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a POST request. See `request`.
 
         >>> (await client.post("/echo", json={"a": 1})).json()["body"]
@@ -120,7 +140,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("POST", url, dict(options), "post"))
 
-    async def put(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def put(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a PUT request. See `request`.
 
         >>> (await client.put("/echo", content=b"all of it")).json()["body"]
@@ -128,7 +148,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("PUT", url, dict(options), "put"))
 
-    async def patch(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def patch(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a PATCH request. See `request`.
 
         >>> (await client.patch("/echo", data={"name": "Ann"})).json()["body"]
@@ -136,7 +156,7 @@ class AsyncClient(EngineClient):
         """
         return await self.send(request_of("PATCH", url, dict(options), "patch"))
 
-    async def delete(self, url: str, **options: Unpack[AsyncRequestKeywords]) -> Response:
+    async def delete(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:
         """Sends a DELETE request. See `request`.
 
         >>> (await client.delete("/echo")).json()["method"]
@@ -145,7 +165,7 @@ class AsyncClient(EngineClient):
         return await self.send(request_of("DELETE", url, dict(options), "delete"))
 
     def stream(
-        self, method: str, url: str, **options: Unpack[AsyncRequestKeywords]
+        self, method: str, url: UrlLike, **options: Unpack[AsyncRequestKeywords]
     ) -> AbstractAsyncContextManager[AsyncStreamedResponse]:
         """Sends a request, and returns its response as soon as its headers have arrived. See `Client.stream`.
 
@@ -253,6 +273,8 @@ class AsyncClient(EngineClient):
         """Cancels what is in flight, and closes all connections. Idempotent.
 
         >>> await client.aclose()
+        >>> client.is_closed
+        True
         >>> await client.get("/hello")
         Traceback (most recent call last):
         RuntimeError: the client is closed: it makes no more requests

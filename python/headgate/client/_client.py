@@ -5,7 +5,7 @@ Creating it imports as little as possible, because a short program waits for tha
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
 
 from headgate._foreign import explained
 from headgate._native import BatchTable
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from headgate.batches._batch_iterator import BatchIterator
     from headgate.batches._options import TableKeywords
+    from headgate.client._body import Pairs
     from headgate.client._fetch_many import FetchMany
     from headgate.client._request import Request, RequestKeywords, RequestLike
     from headgate.client._response import Response
     from headgate.client._stream import StreamedResponse
+    from headgate.client._url import UrlLike
     from headgate.jobs._progress import ProgressTarget
 
 
@@ -53,7 +55,9 @@ class Client(EngineClient):
     __module__ = "headgate"
 
     @shown_by(lambda: CLIENT)
-    def __init__(self, *, base_url: str = "", **options: Unpack[ClientArguments]) -> None:
+    def __init__(
+        self, *, base_url: "UrlLike" = "", params: "Pairs | str | None" = None, **options: Unpack[ClientArguments]
+    ) -> None:
         """Starts the engine of the client.
 
         As in other libraries, `verify=True` and `http2=True`, which are the defaults, and `follow_redirects` and
@@ -61,15 +65,17 @@ class Client(EngineClient):
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
+            params: Parameters that are added to the query of each call's URL, whatever its host. A call's `params`
+                replace those of the same names. Rows of tables have none.
             **options: `help(headgate.Client.__init__)` describes each with its default.
 
         Raises:
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, CLIENT, dict(options))
+        super().__init__(base_url, params, CLIENT, dict(options))
 
-    def request(self, method: str, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def request(self, method: str, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a request, and waits for its response. Ctrl-C ends the wait and cancels the request.
 
         >>> client.request("GET", "/echo", headers={"X-Trace": "7"}).json()["method"]
@@ -87,17 +93,42 @@ class Client(EngineClient):
         """
         return self._send(method, url, options, "request")
 
-    def send(self, request: "Request") -> "Response":
+    def build_request(self, method: str, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Request":
+        """Returns a request for `send`, with the arguments of `request`. Its headers can be changed.
+
+        What the client adds, such as its `base_url`, is added when the request is sent.
+
+        >>> request = client.build_request("POST", "/echo", json={"a": 1})
+        >>> request.headers["X-Trace"] = "7"
+        >>> dict(client.send(request).json()["headers"])["X-Trace"]
+        '7'
+
+        Args:
+            method: As for `request`.
+            url: As for `request`.
+
+        Raises:
+            TypeError: There is no such argument.
+        """
+        from headgate.client._request import built  # noqa: PLC0415 - as `_send`
+
+        return built(method, url, dict(options))
+
+    def send(self, request: "Request", *, stream: Literal[False] = False) -> "Response":
         """Sends a `Request`. Raises as `request`.
 
         >>> client.send(headgate.Request("/hello", tag=7)).request.tag
         7
+
+        Args:
+            request: The request.
+            stream: `False`: `Client.stream` sends a request whose response is streamed.
         """
         from headgate.client._send import send  # noqa: PLC0415 - as `_send`
 
-        return send(self._engine, request)
+        return send(self._engine, request, stream=stream)
 
-    def get(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def get(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a GET request. See `request`.
 
         >>> client.get("/echo", params={"page": 2}).json()["path"]
@@ -105,7 +136,7 @@ class Client(EngineClient):
         """
         return self._send("GET", url, options, "get")
 
-    def head(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def head(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a HEAD request. See `request`.
 
         >>> client.head("/hello").headers["content-length"]
@@ -113,7 +144,7 @@ class Client(EngineClient):
         """
         return self._send("HEAD", url, options, "head")
 
-    def options(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def options(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends an OPTIONS request. See `request`.
 
         >>> client.options("/echo").json()["method"]
@@ -121,7 +152,7 @@ class Client(EngineClient):
         """
         return self._send("OPTIONS", url, options, "options")
 
-    def post(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def post(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a POST request. See `request`.
 
         >>> client.post("/echo", json={"a": 1}).json()["body"]
@@ -129,7 +160,7 @@ class Client(EngineClient):
         """
         return self._send("POST", url, options, "post")
 
-    def put(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def put(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a PUT request. See `request`.
 
         >>> client.put("/echo", content=b"all of it").json()["body"]
@@ -137,7 +168,7 @@ class Client(EngineClient):
         """
         return self._send("PUT", url, options, "put")
 
-    def patch(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def patch(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a PATCH request. See `request`.
 
         >>> client.patch("/echo", data={"name": "Ann", "tag": ["a", "b"]}).json()["body"]
@@ -145,7 +176,7 @@ class Client(EngineClient):
         """
         return self._send("PATCH", url, options, "patch")
 
-    def delete(self, url: str, **options: Unpack["RequestKeywords"]) -> "Response":
+    def delete(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a DELETE request. See `request`.
 
         >>> client.delete("/echo").json()["method"]
@@ -154,7 +185,7 @@ class Client(EngineClient):
         return self._send("DELETE", url, options, "delete")
 
     def stream(
-        self, method: str, url: str, **options: Unpack["RequestKeywords"]
+        self, method: str, url: "UrlLike", **options: Unpack["RequestKeywords"]
     ) -> AbstractContextManager["StreamedResponse"]:
         """Sends a request, and returns its response as soon as its headers have arrived: you read the body later.
 
@@ -283,6 +314,8 @@ class Client(EngineClient):
         """Cancels what is in flight, and closes all connections. Idempotent.
 
         >>> client.close()
+        >>> client.is_closed
+        True
         >>> client.get("/hello")
         Traceback (most recent call last):
         RuntimeError: the client is closed: it makes no more requests
@@ -304,7 +337,7 @@ class Client(EngineClient):
 
         __aexit__ = __aenter__
 
-    def _send(self, method: str, url: str, options: "RequestKeywords", of: str) -> "Response":
+    def _send(self, method: str, url: "UrlLike", options: "RequestKeywords", of: str) -> "Response":
         from headgate.client._request import request_of  # noqa: PLC0415 - creating a client doesn't need it
 
         return self.send(request_of(method, url, dict(options), of))

@@ -1,5 +1,6 @@
 """The options of a client."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Final
 
@@ -8,6 +9,7 @@ from headgate._errors import UsageError
 from headgate._foreign import OTHER_TIMEOUTS, SameMeaning, translated
 from headgate._option import OptionSet
 from headgate.client._auth import AsyncClientAuthOption, ClientAuthOption
+from headgate.client._url import text_of
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._job_options import JobOptions
@@ -66,14 +68,18 @@ class ClientOptions(JobOptions):
 
     options: ClassVar[OptionSet[Any]] = CLIENT
 
-    def __init__(self, *, base_url: str = "", **given: Any) -> None:  # noqa: ANN401 - what the entries say
+    def __init__(self, *, base_url: str, params: Sequence[tuple[str, str]], **given: Any) -> None:  # noqa: ANN401 - what the entries say
         super().__init__(given)
         # Each request may have a cost. The caller gets each failure, so failures never stop the run.
         has_costs = self.cost_rate is not None and self.cost_estimate is None
-        vars(self).update(base_url=base_url, cost_column="cost" if has_costs else None, max_failures="never")
+        vars(self).update(
+            base_url=base_url, params=params, cost_column="cost" if has_costs else None, max_failures="never"
+        )
 
 
-def options_of(options: OptionSet[Any], given: dict[str, Any], base_url: str) -> ClientOptions:
+def options_of(
+    options: OptionSet[Any], given: dict[str, Any], base_url: str, params: Sequence[tuple[str, str]]
+) -> ClientOptions:
     """Returns the complete options of a client.
 
     Raises:
@@ -90,7 +96,7 @@ def options_of(options: OptionSet[Any], given: dict[str, Any], base_url: str) ->
     read = arguments.read(options, given)
     if given.get("auth") is not None and not base_url and not given.get("credentials_for"):
         arguments.wrong("auth", _UNBOUND)
-    of_client = ClientOptions(base_url=base_url, **read)
+    of_client = ClientOptions(base_url=base_url, params=params, **read)
     arguments.check(of_client)
     return of_client
 
@@ -101,6 +107,30 @@ def base_url_of(base_url: object) -> str:
     Raises:
         UsageError: It is not a URL.
     """
-    if not isinstance(base_url, str) or (base_url and not base_url.startswith(("http://", "https://"))):
+    text = text_of(base_url)
+    if text is None or (text and not text.startswith(("http://", "https://"))):
         raise UsageError(f"base_url must be a URL such as 'https://api.example.com/v1', not {base_url!r}")
-    return base_url
+    return text
+
+
+def params_of(params: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401 - what callers give
+    """Returns the parameters of a client as names and values.
+
+    Raises:
+        UsageError: They are no parameters.
+    """
+    if params is None:
+        return ()
+    from headgate.client._body import pairs_of  # noqa: PLC0415 - most clients have none
+
+    try:
+        return query_pairs(params) if isinstance(params, str) else pairs_of("params", params)
+    except TypeError as error:
+        raise UsageError(str(error)) from None
+
+
+def query_pairs(query: str) -> list[tuple[str, str]]:
+    """Returns the names and values in a query."""
+    from urllib.parse import parse_qsl  # noqa: PLC0415 - as above
+
+    return parse_qsl(query.removeprefix("?"), keep_blank_values=True)

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NoReturn
 
 from headgate import _mocks, _native
@@ -31,6 +32,8 @@ class Engine:
     def __init__(self, options: ClientOptions, of: str) -> None:
         self.options = options
         self.of = of
+        self._header_changes: dict[str, tuple[str, bytes | None]] = {}
+        self._first_headers: frozenset[str] = frozenset()
         self._process = _process
         self._changes = -1
         self._unmocked: _native.Client | None = None
@@ -70,15 +73,44 @@ class Engine:
                 self._process, self._unmocked, self._mocked = _process, None, None
             if mock is None:
                 self._mocked = None
-                native = self._unmocked = self._unmocked or _native.Client(self.options)
+                native = self._unmocked = self._unmocked or self._create()
             else:
                 if self._mocked is None or self._mocked[0] is not mock:
-                    self._mocked = mock, _native.Client(self.options)
+                    self._mocked = mock, self._create()
                 native = self._mocked[1]
             # In this order: a thread that sees the new number also sees the new client.
             self._native = native
             self._changes = changes
             return native
+
+    def _create(self) -> _native.Client:
+        native = _native.Client(self.options)
+        if self._header_changes:
+            native.change_headers([*self._header_changes.values()])
+        return native
+
+    def headers(self) -> list[tuple[str, str, bool]]:
+        """Returns the headers of all requests: name, value, and whether it is a credential."""
+        headers = (self._native if self.is_closed else self.native).headers()
+        return headers if headers is not None else self.raise_closed()
+
+    def change_headers(self, given: Iterable[tuple[str, bytes | None]]) -> None:
+        """Changes headers of the requests that are made from now on: each name gets a new value, or none.
+
+        Raises:
+            UsageError: A header can't be sent, is a credential without an origin, or is set by another option.
+            RuntimeError: The client is closed.
+        """
+        native = self.native
+        with _lock:
+            if not self._header_changes:
+                self._first_headers = frozenset(name.lower() for name, _, _ in native.headers() or ())
+            changes = {**self._header_changes, **{name.lower(): (name, value) for name, value in given}}
+            # Names that came and went must not stay, because there may be any number of them.
+            changes = {key: each for key, each in changes.items() if each[1] is not None or key in self._first_headers}
+            for each in {native, self._native, self._unmocked or native}:
+                each.change_headers([*changes.values()])
+            self._header_changes = changes
 
     def raise_closed(self) -> NoReturn:
         """Raises the error of a closed client."""

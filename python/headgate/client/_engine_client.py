@@ -4,21 +4,47 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from headgate._foreign import no_attribute
 from headgate._option import OptionSet
-from headgate.client._client_options import base_url_of, options_of
+from headgate.client._client_options import base_url_of, options_of, params_of
 from headgate.client._engine import Engine
 from headgate.client._open_streams import OpenStreams
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from headgate._summary import Snapshot
+    from headgate.client._client_headers import ClientHeaders
 
 
 class EngineClient:
     """The base of both clients: an engine and its statistics."""
 
-    def __init__(self, base_url: str, options: OptionSet[Any], given: dict[str, Any]) -> None:
+    def __init__(self, base_url: object, params: object, options: OptionSet[Any], given: dict[str, Any]) -> None:
         self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(options, given, self._base_url), "client")
+        self._engine = Engine(options_of(options, given, self._base_url, params_of(params)), "client")
         self._streams = OpenStreams(self._engine)
+
+    @property
+    def headers(self) -> "ClientHeaders":
+        """The headers of all requests, which can be changed. Assigning others replaces those of `headers=`.
+
+        >>> client.headers.update({"X-Trace": "7"})
+        >>> dict(client.send(client.build_request("GET", "/echo")).json()["headers"])["X-Trace"]
+        '7'
+        """
+        from headgate.client._client_headers import ClientHeaders  # noqa: PLC0415 - most programs don't change them
+
+        return ClientHeaders(self._engine)
+
+    @headers.setter
+    def headers(self, headers: "Mapping[str, str] | Iterable[tuple[str, str]]") -> None:
+        from headgate.client._client_headers import ClientHeaders  # noqa: PLC0415 - as above
+
+        ClientHeaders(self._engine).replace(headers)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the client is closed: it makes no more requests."""
+        return self._engine.is_closed
 
     def statistics(self) -> "Snapshot":
         """Returns the statistics of the client: the snapshot that the command line shows of a job.

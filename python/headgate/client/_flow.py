@@ -17,6 +17,7 @@ from headgate.client._engine import Engine
 from headgate.client._native_requests import natives_of
 from headgate.client._request import Request, RequestLike
 from headgate.client._response import Outcome
+from headgate.client._url import text_of
 
 MAX_PULL_S: Final = 0.005
 """After this time, the requests that have been read are passed on, however few."""
@@ -65,7 +66,7 @@ def check_is_many(requests: object) -> None:
     Raises:
         TypeError: `requests` is a single request.
     """
-    if isinstance(requests, str | bytes | Mapping | Request):
+    if isinstance(requests, bytes | Mapping | Request) or text_of(requests) is not None:
         raise TypeError(f"many requests are an iterable of them, not {kind_of(requests)}: for one, give a list with it")
 
 

@@ -9,6 +9,7 @@ from headgate.client._client import Client
 from headgate.client._client_options import CLIENT, ClientArguments
 from headgate.client._request import OF_CALL, RequestKeywords, request_of
 from headgate.client._response import Response
+from headgate.client._url import UrlLike, text_of
 from headgate.jobs._auth import Auth, is_token_source
 
 
@@ -23,7 +24,7 @@ _CREDENTIALS: Final = {"auth", "bearer", "user", "token_command", "cert"}
 _ORIGIN: Final = re.compile(r"https?://[^/?#\\@*\s]+(?=[/?#]|$)", re.IGNORECASE)
 
 
-def request(method: str, url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def request(method: str, url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends one request, with a client of its own, and waits for its response.
 
     For more than a few requests use `headgate.Client`, which keeps connections open and applies its limits to all of
@@ -45,7 +46,7 @@ def request(method: str, url: str, **options: Unpack[FunctionKeywords]) -> Respo
     return _send(method, url, options, "request")
 
 
-def get(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def get(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a GET request. See `headgate.request`.
 
     >>> headgate.get("http://127.0.0.1:8080/hello", retries=0).text
@@ -54,7 +55,7 @@ def get(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("GET", url, options, "get")
 
 
-def head(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def head(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a HEAD request. See `headgate.request`.
 
     >>> headgate.head("http://127.0.0.1:8080/hello").headers["content-length"]
@@ -63,7 +64,7 @@ def head(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("HEAD", url, options, "head")
 
 
-def options(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def options(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends an OPTIONS request. See `headgate.request`.
 
     >>> headgate.options("http://127.0.0.1:8080/echo").json()["method"]
@@ -72,7 +73,7 @@ def options(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("OPTIONS", url, options, "options")
 
 
-def post(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def post(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a POST request. See `headgate.request`.
 
     >>> headgate.post("http://127.0.0.1:8080/echo", json={"a": 1}).json()["body"]
@@ -81,7 +82,7 @@ def post(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("POST", url, options, "post")
 
 
-def put(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def put(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a PUT request. See `headgate.request`.
 
     >>> headgate.put("http://127.0.0.1:8080/echo", content="all of it").json()["body"]
@@ -90,7 +91,7 @@ def put(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("PUT", url, options, "put")
 
 
-def patch(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def patch(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a PATCH request. See `headgate.request`.
 
     >>> headgate.patch("http://127.0.0.1:8080/echo", data={"name": "Ann"}).json()["body"]
@@ -99,7 +100,7 @@ def patch(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("PATCH", url, options, "patch")
 
 
-def delete(url: str, **options: Unpack[FunctionKeywords]) -> Response:
+def delete(url: UrlLike, **options: Unpack[FunctionKeywords]) -> Response:
     """Sends a DELETE request. See `headgate.request`.
 
     >>> headgate.delete("http://127.0.0.1:8080/echo").json()["method"]
@@ -108,7 +109,7 @@ def delete(url: str, **options: Unpack[FunctionKeywords]) -> Response:
     return _send("DELETE", url, options, "delete")
 
 
-def _send(method: str, url: str, given: FunctionKeywords, of: str) -> Response:
+def _send(method: str, url: UrlLike, given: FunctionKeywords, of: str) -> Response:
     of_call: dict[str, Any] = {}
     of_client: dict[str, Any] = {"concurrency": 1, "threads": 1}
     for name, value in translated(given, _KNOWN, of).items():
@@ -116,7 +117,7 @@ def _send(method: str, url: str, given: FunctionKeywords, of: str) -> Response:
             raise unexpected(of, name, _KNOWN)
         is_of_call = name in OF_CALL and not (name == "auth" and is_token_source(value))
         (of_call if is_of_call else of_client)[name] = value
-    if of_client.keys() & _CREDENTIALS and (origin := _ORIGIN.match(str(url))):
+    if of_client.keys() & _CREDENTIALS and (origin := _ORIGIN.match(text_of(url) or "")):
         of_client.setdefault("credentials_for", origin[0])
     with Client(**of_client) as client:
         return client.send(request_of(method, url, of_call, of))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Final
 
 _SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
-_MASK: Final = "***"
+MASK: Final = "***"
 
 
 class Headers(Mapping[str, str]):
@@ -54,7 +54,7 @@ class Headers(Mapping[str, str]):
         return list(self._pairs)
 
     def __repr__(self) -> str:
-        shown = [(name, _MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
+        shown = [(name, MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
         return f"Headers({shown!r})"
 
 

@@ -20,6 +20,7 @@ from headgate.client._request import (
     headers_of,
     joined,
     method_of,
+    with_query,
 )
 from headgate.jobs._auth import is_function
 
@@ -46,7 +47,7 @@ async def async_native_of(request: Request, options: ClientOptions) -> NativeReq
 
 def _checked(request: Request, options: ClientOptions) -> NativeRequest:
     try:
-        return request.native(options.base_url)
+        return request.native(options.base_url, options.params)
     except (TypeError, ValueError, OSError) as error:
         url = _text_of(request.url)
         raise InvalidRequest(f"{without_user(url)}: {error}" if url else str(error), url=url) from error
@@ -59,14 +60,15 @@ def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Nati
     In `requests` it is replaced by a `Request` with its URL and tag.
     """
     natives: list[Native] = []
-    base_url, has_function = options.base_url, is_function(options.auth)
+    base_url, params, has_function = options.base_url, options.params, is_function(options.auth)
     for index, request in enumerate(requests):
         if isinstance(request, str) and not has_function:
-            natives.append(joined(base_url, request) if base_url else request)
+            url = joined(base_url, request) if base_url else request
+            natives.append(with_query(url, None, params) if params else url)
             continue
         try:
             of_call = Request.of(request)
-            native = of_call.native(base_url)
+            native = of_call.native(base_url, params)
             authorization = Authorization.of(of_call, native, options)
             natives.append(native if authorization is None else authorization.native_or_defect())
         except (TypeError, ValueError, OSError) as error:
@@ -111,7 +113,8 @@ class Authorization:
             return cls(native, request.auth, is_of_client=False)
         if request.auth != OF_CLIENT or not is_function(options.auth):
             return None
-        has_own = any(name.lower() == "authorization" for name, _ in native.headers)
+        names = (*native.without_headers, *(name for name, _ in native.headers))
+        has_own = any(name.lower() == "authorization" for name in names)
         return None if has_own else cls(native, options.auth, is_of_client=True)
 
     def native(self) -> NativeRequest:

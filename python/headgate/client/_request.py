@@ -3,22 +3,27 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from headgate._checks import check, kind_of, one_of, seconds_of
 from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
 from headgate._url_user import without_user
 from headgate.client._auth import AsyncCallAuth, CallAuth
 from headgate.client._body import Files, Pairs, body_of, items_of, pairs_of
-from headgate.client._client_options import CLIENT
+from headgate.client._client_options import CLIENT, query_pairs
+from headgate.client._headers import Headers, RequestHeaders
+from headgate.client._url import UrlLike, UrlObject, text_of
 from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
 from headgate.jobs._option_entry import Redirects
 from headgate.jobs._options import ENTRIES
 
-RequestLike: TypeAlias = "str | Request | Mapping[str, Any]"
+RequestLike: TypeAlias = "str | UrlObject | Request | Mapping[str, Any]"
 """A request as callers write it: a URL, a `Request`, or a mapping with the attributes of one."""
+
+HeadersLike: TypeAlias = Mapping[str, str | None] | Mapping[str, str] | Iterable[tuple[str, str | None]]
+"""Headers as callers write them: a value of `None` means that the header of the client is not sent."""
 
 
 class NativeRequest(NamedTuple):
@@ -27,6 +32,7 @@ class NativeRequest(NamedTuple):
     Attributes:
         credentials: More headers, which are sent only where the credentials of the client are.
         without_credentials: Whether no credentials of the client are sent.
+        without_headers: The names of headers of the client that are not sent.
         defect: Why the request can't be sent; it fails with this message.
     """
 
@@ -35,6 +41,7 @@ class NativeRequest(NamedTuple):
     headers: Sequence[tuple[str, bytes]] = ()
     credentials: Sequence[tuple[str, bytes]] = ()
     without_credentials: bool = False
+    without_headers: Sequence[str] = ()
     body: bytes | None = None
     body_type: str | None = None
     timeout: float | None = None
@@ -64,9 +71,11 @@ class Request:
 
     Attributes:
         method: The method.
-        url: The URL: absolute, or relative to the `base_url` of the client.
-        headers: Headers, which replace those of the client that have the same names.
-        params: Parameters that are added to the query.
+        url: The URL: absolute, or relative to the `base_url` of the client. A URL of yarl, httpx or `urllib.parse`
+            becomes text.
+        headers: Headers, which replace those of the client that have the same names. With `None` as its value, a header
+            of the client is not sent, nor `User-Agent`, `Accept` or `Accept-Encoding`.
+        params: Parameters that are added to the query, and replace the client's `params` of the same names.
         content: The body.
         data: The fields of a form, or the body.
         files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
@@ -86,7 +95,7 @@ class Request:
 
     url: str = field(kw_only=False)
     method: str = "GET"
-    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None = None
+    headers: HeadersLike | None = None
     params: Pairs | str | None = None
     content: bytes | str | None = None
     data: Pairs | bytes | str | None = None
@@ -97,6 +106,10 @@ class Request:
     redirects: Redirects | None = None
     cost: float | None = None
     tag: Any = None
+
+    def __post_init__(self) -> None:
+        if type(self.url) is not str and (text := text_of(self.url)) is not None:
+            object.__setattr__(self, "url", text)
 
     @classmethod
     def of(cls, request: RequestLike) -> "Request":
@@ -110,8 +123,8 @@ class Request:
         """
         if isinstance(request, Request):
             return request
-        if isinstance(request, str):
-            return cls(request)
+        if (url := text_of(request)) is not None:
+            return cls(url)
         if not isinstance(request, Mapping):
             raise TypeError(f"a request is a URL, a headgate.Request or a mapping, not {kind_of(request)}")
         for name in request:
@@ -127,8 +140,8 @@ class Request:
         tag = f", tag={self.tag!r}" if self.tag is not None else ""
         return f"Request({without_user(str(self.url))!r}{method}{tag})"
 
-    def native(self, base_url: str) -> NativeRequest:
-        """Returns the request as the engine reads it.
+    def native(self, base_url: str, of_client: Sequence[tuple[str, str]] = ()) -> NativeRequest:
+        """Returns the request as the engine reads it, with the `base_url` and the `params` of the client.
 
         Raises:
             TypeError: An attribute has the wrong type.
@@ -139,17 +152,17 @@ class Request:
         if self.auth is None:
             base_url = without_user(base_url)
         url = joined(base_url, self.url) if base_url else self.url
-        if self.params is not None:
-            url = _with_query(url, self.params)
+        if self.params is not None or of_client:
+            url = with_query(url, self.params, of_client)
         body, kind = body_of(self.content, self.data, self.files, self.json)
-        headers = list(headers_of(self.headers)) if self.headers is not None else []
+        headers, removed = _headers_of(self.headers) if self.headers is not None else ([], ())
         if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
         timeout = None if self.timeout is None else _timeout(self.timeout)
         redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
         method = method_of(self.method)
-        return NativeRequest(url, method, headers, (), self.auth is None, body, kind, timeout, redirects, cost)
+        return NativeRequest(url, method, headers, (), self.auth is None, removed, body, kind, timeout, redirects, cost)
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -164,17 +177,23 @@ def joined(base_url: str, url: str) -> str:
     return f"{base_url.rstrip('/')}/{url.lstrip('/')}"
 
 
-def _with_query(url: str, params: Pairs | str) -> str:
+def with_query(url: str, params: Pairs | str | None, of_client: Sequence[tuple[str, str]] = ()) -> str:
+    """Returns the URL with parameters added to its query: the client's, unless others have their names, and these."""
     from urllib.parse import urlencode  # noqa: PLC0415 - most requests have no parameters
 
-    query = params if isinstance(params, str) else urlencode(pairs_of("params", params))
+    pairs = query_pairs(params) if isinstance(params, str) and of_client else ()
+    if params is not None and not isinstance(params, str):
+        pairs = pairs_of("params", params)
+    names = {name for name, _ in pairs}
+    own = params if isinstance(params, str) else urlencode(pairs)
+    query = "&".join(filter(None, (urlencode([pair for pair in of_client if pair[0] not in names]), own)))
     before, hash_sign, fragment = url.partition("#")
     if query:
         before += ("&" if "?" in before else "?") + query
     return before + hash_sign + fragment
 
 
-def headers_of(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable[tuple[str, bytes]]:
+def headers_of(given: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Iterable[tuple[str, bytes]]:
     """Yields headers as the engine reads them.
 
     Raises:
@@ -184,6 +203,22 @@ def headers_of(given: Mapping[str, str] | Iterable[tuple[str, str]]) -> Iterable
         if not isinstance(name, str) or not isinstance(value, str | bytes):
             raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
         yield name, value if isinstance(value, bytes) else value.encode()
+
+
+def _headers_of(given: HeadersLike) -> tuple[list[tuple[str, bytes]], Sequence[str]]:
+    """Returns headers as the engine reads them, and the names of those of the client that are not sent.
+
+    Raises:
+        TypeError: A name or a value is not text.
+        ValueError: The request would have no `Host`.
+    """
+    pairs = given.multi_items() if isinstance(given, Headers) else list(items_of("headers", given))
+    removed = [name for name, value in pairs if value is None and isinstance(name, str)]
+    if not removed:
+        return list(headers_of(pairs)), ()
+    if any(name.lower() == "host" for name in removed):
+        raise ValueError("headers: Host can't be removed, because each request needs it")
+    return list(headers_of(pair for pair in pairs if pair[1] is not None)), removed
 
 
 def method_of(method: object) -> str:
@@ -235,7 +270,7 @@ def _basic(auth: object) -> bytes:
 class _SharedKeywords(RedirectKeywords, total=False):
     """The keyword arguments of requests, which `headgate.Request` describes, and other names of `redirects`."""
 
-    headers: Mapping[str, str] | Iterable[tuple[str, str]] | None
+    headers: HeadersLike | None
     params: Pairs | str | None
     content: bytes | str | None
     data: Pairs | bytes | str | None
@@ -262,7 +297,7 @@ OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "
 _KNOWN: Final = frozenset(OF_CALL)
 
 
-def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Request:
+def request_of(method: str, url: UrlLike, options: dict[str, Any], of: str) -> Request:
     """Returns the request for the arguments of a call.
 
     Raises:
@@ -273,14 +308,24 @@ def request_of(method: str, url: str, options: dict[str, Any], of: str) -> Reque
     for name in options:
         if name not in _KNOWN:
             raise unexpected(of, name, OF_CALL, CLIENT.entries)
-    return Request(url, method=method, **options)
+    return Request(cast("str", url), method=method, **options)
 
 
-def check_is_request(request: object) -> None:
-    """Checks the argument of `send`.
+def built(method: str, url: UrlLike, options: dict[str, Any]) -> Request:
+    """Returns a request whose headers can be changed, if they are text. Raises as `request_of`."""
+    request = request_of(method, url, options, "build_request")
+    pairs = [] if request.headers is None else list(items_of("headers", request.headers))
+    is_text = all(isinstance(name, str) and isinstance(value, str) for name, value in pairs)
+    return replace(request, headers=RequestHeaders(pairs) if is_text else dict(pairs))
+
+
+def check_is_request(request: object, *, stream: object) -> None:
+    """Checks the arguments of `send`.
 
     Raises:
-        TypeError: It is not a `Request`.
+        TypeError: It is not a `Request`, or its response would be streamed.
     """
+    if stream:
+        raise TypeError("send() got stream=True: here it is client.stream(method, url), as a context manager")
     if not isinstance(request, Request):
         raise TypeError(f"send() takes a headgate.Request, not {kind_of(request)}: for a URL there is get()")

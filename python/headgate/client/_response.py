@@ -162,6 +162,21 @@ class Response:
             url = location
         return history
 
+    @cached_property
+    def links(self) -> dict[str, dict[str, str]]:
+        """The links of the `Link` headers by their relation types, each with its absolute `url` and its parameters.
+
+        >>> response = client.get("/response-headers", params={"Link": '</page/2>; rel="next"'})
+        >>> response.links["next"]["url"]
+        'http://127.0.0.1:8080/page/2'
+        """
+        values = self.headers.get_list("link")
+        if not values:
+            return {}
+        from headgate.client._links import links_of  # noqa: PLC0415 - most responses have none
+
+        return links_of(values, self.url)
+
     @property
     def elapsed(self) -> timedelta:
         """The time of the last attempt, including redirects."""

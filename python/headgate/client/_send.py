@@ -6,14 +6,14 @@ from headgate.client._request import Request, check_is_request
 from headgate.client._response import Response, response_of
 
 
-def send(engine: Engine, request: Request) -> Response:
+def send(engine: Engine, request: Request, *, stream: bool = False) -> Response:
     """Sends a request, and waits for its response.
 
     Raises:
         RequestError: The request failed, or an argument has an invalid value.
-        TypeError: It is no `Request`.
+        TypeError: It is no `Request`, or its response would be streamed.
         RuntimeError: The client is closed.
     """
-    check_is_request(request)
+    check_is_request(request, stream=stream)
     native = engine.native.call(native_of(request, engine.options))
     return response_of(request, native if native is not None else engine.raise_closed())

@@ -12,6 +12,8 @@ use headgate_core::row::Row;
 use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::selected::SelectValues;
+use headgate_http::defaults::HeaderChange;
+use headgate_http::live_defaults::{LiveDefaults, LiveHeader};
 
 use super::job_state::JobState;
 use super::live::LiveRun;
@@ -44,6 +46,8 @@ pub struct Run {
     pub(super) aborted: OnceLock<Instant>,
     /// The run's assignment to the workers; `None`: there was nothing to do.
     pub(super) assigned: Option<Assigned>,
+    /// The common parts of its requests.
+    pub(super) defaults: Arc<LiveDefaults>,
     pub(super) monitor: Mutex<Monitor>,
     /// The state in the job's directory, if this is a run of a job.
     pub(super) state: Option<JobState>,
@@ -96,6 +100,19 @@ impl Run {
     pub fn release_memory(&self) {
         let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.iter().filter_map(Weak::upgrade).for_each(|completions| completions.release_memory());
+    }
+
+    /// Returns the headers of requests, without those of options other than `headers`.
+    pub fn headers(&self) -> Vec<LiveHeader> {
+        self.defaults.headers()
+    }
+
+    /// Replaces all changes of the headers that the options give. Rows that are fed from now on are sent with them.
+    ///
+    /// # Errors
+    /// `Usage`: a header can't be sent, is a credential without an origin, or is set by another option.
+    pub fn change_headers(&self, changes: Vec<HeaderChange>) -> Result<(), JobError> {
+        self.defaults.change_headers(changes)
     }
 
     /// Ends feeding: the run ends once all fed rows have their outcomes.

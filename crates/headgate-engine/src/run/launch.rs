@@ -151,6 +151,7 @@ impl Launch {
         let robots = self.request.response.obey_robots.then(|| RobotsTable::new(defaults.user_agent()));
         let methods = defaults.methods.clone();
         let defaults = LiveDefaults::new(defaults);
+        let live_defaults = defaults.clone();
         let renewal = self.has_renewable_credentials().then(|| Renewal::new(defaults.clone(), &self.request));
         let (in_flight, failure) = (capacity.in_flight(), Arc::<FirstFailure>::default());
         let (row_sender, rows) = row_queue(self.deferring(&failure));
@@ -278,6 +279,7 @@ impl Launch {
             reader_gone,
             aborted: OnceLock::new(),
             assigned,
+            defaults: live_defaults,
             monitor: Mutex::new(
                 Monitor::new(started, setting, workers, size, window, throttling.map(|scheduler| scheduler as _))
                     .extracting(selection),
