@@ -12,6 +12,7 @@ from typing import Final, Protocol, Self, TypeVar
 from headgate._errors import ClosedEarly
 from headgate._native import BatchFlow, BatchTable, RowBatch, RowSchema
 from headgate._summary import Snapshot
+from headgate.batches._shared_iterator import SharedIterator
 from headgate.batches._supply import (
     MEMORY_CHECK_S,
     Pulled,
@@ -30,14 +31,15 @@ _SLICE_S: Final = 0.1
 """How long one wait takes, after which Python handles signals."""
 
 
-class BatchIterator(Iterator[RowBatch]):
+class BatchIterator(SharedIterator[RowBatch]):
     """Batches of results, as `headgate.map_batches` returns them.
 
     Each batch has `num_rows` and `__arrow_c_array__`: `pyarrow.record_batch(batch)` and `polars.DataFrame(batch)`
     accept it. All of them together are a stream of record batches (`__arrow_c_stream__`), which can be read once:
     `pyarrow.RecordBatchReader.from_stream(batches)` and `polars.DataFrame(batches)` accept that.
 
-    It can be used as a context manager, which closes it. Only one thread may iterate at a time.
+    It can be used as a context manager, which closes it. Any threads may iterate: each batch goes to one of them. An
+    error is raised in one thread, and ends the iteration in the others.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> with headgate.map_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -53,9 +55,7 @@ class BatchIterator(Iterator[RowBatch]):
         self._knows_columns = not supply.decides_columns
         # Not the method of this object, so that dropping it drops everything.
         self._progress = Progress(progress, partial(statistics_of, flow))
-
-    def __iter__(self) -> Self:
-        return self
+        super().__init__()
 
     def __next__(self) -> RowBatch:
         """Waits for the next batch and returns it.
@@ -64,15 +64,7 @@ class BatchIterator(Iterator[RowBatch]):
             InputError: A batch of the input lacks a column that is needed, or has other columns than the first one.
             TypeError: The input yields something that is not a batch.
         """
-        try:
-            batch = self._next()
-        except BaseException:
-            self.close()
-            raise
-        if batch is None:
-            self.close()
-            raise StopIteration
-        return batch
+        return super().__next__()
 
     @property
     def schema(self) -> RowSchema:
@@ -85,8 +77,8 @@ class BatchIterator(Iterator[RowBatch]):
         Raises:
             InputError: As `next`.
         """
-        if not self._knows_columns:
-            self._feed()
+        while not (self._knows_columns or self._is_closed):
+            self._drive(self._feed)
         return self._flow.schema
 
     def statistics(self) -> Snapshot:
@@ -116,10 +108,7 @@ class BatchIterator(Iterator[RowBatch]):
         >>> list(batches)
         []
         """
-        self._flow.close()
-        self._progress.close()
-        # This comes last, because a generator of the caller may raise when it is closed.
-        self._supply.close()
+        super().close()
 
     def __arrow_c_schema__(self) -> object:
         """Returns the Arrow schema. See `schema`."""
@@ -131,31 +120,29 @@ class BatchIterator(Iterator[RowBatch]):
         self.__arrow_c_schema__()
         return self._flow.stream(self)
 
-    def __enter__(self) -> Self:
-        return self
+    def _advance(self) -> RowBatch | None:
+        batch, has_ended, wants_more = self._flow.step(_SLICE_S)
+        if has_ended:
+            self._progress.end()
+            if self._supply.failure is not None:
+                raise self._supply.failure
+            raise StopIteration
+        self._progress.update_if_due()
+        if wants_more:
+            self._feed()
+        return batch
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _cancel(self) -> None:
+        self._flow.close()
 
-    def _next(self) -> RowBatch | None:
-        while True:
-            batch, has_ended, wants_more = self._flow.step(_SLICE_S)
-            if has_ended:
-                self._progress.end()
-                if self._supply.failure is not None:
-                    raise self._supply.failure
-                return None
-            self._progress.update_if_due()
-            if batch is not None:
-                return batch
-            if wants_more:
-                self._feed()
+    def _release(self) -> None:
+        self._progress.close()
+        # This comes last, because a generator of the caller may raise when it is closed.
+        self._supply.close()
 
     def _feed(self) -> None:
-        self._knows_columns = True
         self._supply.feed(self._flow)
+        self._knows_columns = True
 
 
 def statistics_of(flow: BatchFlow) -> Snapshot:
@@ -269,7 +256,7 @@ class LoopIterator(AsyncIterator[T]):
         try:
             result = await self._next()
         except BaseException as error:
-            if ends_iteration(error):
+            if ends_iteration(error) and self._loop in (None, asyncio.get_running_loop()):
                 self._was_cancelled = isinstance(error, asyncio.CancelledError)
                 await self.aclose()
             raise
@@ -310,6 +297,11 @@ class LoopIterator(AsyncIterator[T]):
 
         self._loop.add_reader(descriptor, on_readable)
 
+    def _check_loop(self) -> None:
+        """Raises an error in a task of another loop than that of the first task."""
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("this belongs to another event loop, in which its results must be taken")
+
     async def _wait(self, progress: Progress, at_most_s: float, release_memory: Callable[[], None]) -> None:
         """Waits for news. After a long wait it returns memory of other results, because the next one may need it."""
         began = time.monotonic()
@@ -321,7 +313,8 @@ class LoopIterator(AsyncIterator[T]):
 class AsyncBatchIterator(LoopIterator[RowBatch]):
     """Batches of results, as `headgate.amap_batches` returns them: see `headgate.BatchIterator`.
 
-    It can be used as an asynchronous context manager, which closes it. Only one task may iterate at a time.
+    It can be used as an asynchronous context manager, which closes it. Any tasks of its loop may iterate: each batch
+    goes to one of them. An error is raised in one task, and ends the iteration in the others.
 
     >>> table = pyarrow.table({"id": range(100)})
     >>> async with headgate.amap_batches(table, url="http://127.0.0.1:8080/{id}") as batches:
@@ -394,6 +387,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
         if self._loop is None and not self._is_closed:
             self._watch(self._flow.fileno())
         while not self._is_closed:
+            self._check_loop()
             self._news.clear()
             batch, has_ended, wants_more = await self._supply.step(self._flow)
             if has_ended:

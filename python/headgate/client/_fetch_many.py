@@ -1,13 +1,13 @@
 """Many requests: iterators over their outcomes, for threads and for event loops."""
 
 import asyncio
-from collections.abc import AsyncIterable, Iterable, Iterator
-from threading import get_ident
-from types import TracebackType
-from typing import ClassVar, Final, Self, Unpack
+import threading
+from collections.abc import AsyncIterable, Iterable
+from typing import ClassVar, Final, Unpack
 
 from headgate._errors import ClosedEarly
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator, LoopIterator
+from headgate.batches._shared_iterator import SharedIterator
 from headgate.batches._supply import MEMORY_CHECK_S, Pulled, call_soon_in
 from headgate.client._calls import BatchMode
 from headgate.client._engine import Engine
@@ -55,8 +55,17 @@ class _FetchManyBase:
         return f"<headgate.{type(self).__name__}: {self._flow.state}>"
 
 
-class FetchMany(_FetchManyBase, Iterator[Outcome]):
-    """An iterator over outcomes of many requests, from `Client.fetch_many`. One thread iterates; any may submit.
+class _Taker(threading.local):
+    """Whether this thread takes outcomes."""
+
+    is_this = False
+
+
+class FetchMany(_FetchManyBase, SharedIterator[Outcome]):
+    """An iterator over outcomes of many requests, from `Client.fetch_many`. Any threads may iterate and submit.
+
+    Each outcome goes to one thread. An error of the source is raised in one thread. Then, at the end and after `close`,
+    the iteration ends in the others, too.
 
     >>> with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
     ...     print([outcome.unwrap().status_code for outcome in outcomes])
@@ -76,14 +85,16 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         progress: ProgressTarget = False,
     ) -> None:
         self._source = None if requests is None else RequestSource(requests)
-        super().__init__(engine, requests, ordered=ordered, progress=progress)
-        # The thread that created it, until a thread takes outcomes.
-        self._taken_by = get_ident()
+        _FetchManyBase.__init__(self, engine, requests, ordered=ordered, progress=progress)
+        self._taker = _Taker()
+        self._created_by: int | None = threading.get_ident()
+        """The thread that created it, until a thread takes outcomes."""
+        SharedIterator.__init__(self)
 
     def submit(self, request: RequestLike) -> None:
         """Queues one more request.
 
-        The thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
+        A thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
         `room` is how many more it can hold. Another thread waits here while 10,000 are queued; `close` ends that wait.
 
         >>> with client.fetch_many(["/redirect/1"]) as outcomes:
@@ -98,7 +109,8 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
             RuntimeError: The iterator was closed.
             QueueFull: The queue is full, and this thread can't wait. The request was not accepted.
         """
-        self._flow.submitted.put(request, may_wait=self._taken_by != get_ident())
+        is_taker = self._taker.is_this or self._created_by == threading.get_ident()
+        self._flow.submitted.put(request, may_wait=not is_taker)
         self._flow.completions.wake()
 
     def finish(self) -> None:
@@ -140,11 +152,13 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         has_begun = flow.is_closed or flow.has_begun
         batches = self._batch_mode.to_arrow_batches(self._source, dict(options), has_begun=has_begun)
         self._source = None
-        self._flow.close()
+        self.close()
         return batches
 
     def close(self) -> None:
-        """Cancels what is in flight, and ends the iteration. Idempotent.
+        """Cancels what is in flight, and ends the iteration in all threads. Idempotent.
+
+        If another thread reads the source now, that thread closes the source afterwards.
 
         >>> outcomes = client.fetch_many(["/hello"] * 10)
         >>> next(outcomes).unwrap().status_code
@@ -153,62 +167,57 @@ class FetchMany(_FetchManyBase, Iterator[Outcome]):
         >>> list(outcomes)
         []
         """
+        super().close()
+
+    def __next__(self) -> Outcome:
+        self._taker.is_this = True
+        flow = self._flow
+        outcome = None if flow.is_closed else flow.pop()
+        return super().__next__() if outcome is None else outcome
+
+    def _pop(self) -> Outcome | None:
+        return self._flow.pop()
+
+    def _has_ready(self) -> bool:
+        return self._flow.has_ready
+
+    def _advance(self) -> Outcome | None:
+        flow, self._created_by = self._flow, None
+        # Read before the submitted requests, because a thread submits first and then finishes.
+        stays_open = self._stays_open
+        if flow.free_slots > 0 and flow.pull(self._source):
+            self._source = None
+        has_more = self._source is not None or bool(flow.submitted)
+        if not (flow.outstanding or has_more or stays_open):
+            self._progress.end()
+            if flow.failure is not None:
+                raise flow.failure
+            raise StopIteration
+        wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
+        flow.take_arrived(*flow.completions.wait_outcomes(_MAX_TAKEN, wait_s))
+        self._progress.update_if_due()
+        return flow.pop()
+
+    def _cancel(self) -> None:
+        self._flow.cancel()
+
+    def _release(self) -> None:
         source, self._source = self._source, None
         self._flow.close()
         self._progress.close()
         if source is not None:
             source.cancel()
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> Outcome:
-        self._taken_by = get_ident()
-        try:
-            return self._next()
-        except BaseException:
-            self.close()
-            raise
-
-    def _next(self) -> Outcome:
-        flow = self._flow
-        while not flow.is_closed:
-            outcome = flow.pop()
-            if outcome is not None:
-                return outcome
-            # Read before the submitted requests, because a thread submits first and then finishes.
-            stays_open = self._stays_open
-            if flow.free_slots > 0 and flow.pull(self._source):
-                self._source = None
-            has_more = self._source is not None or bool(flow.submitted)
-            if not (flow.outstanding or has_more or stays_open):
-                break
-            wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
-            flow.take_arrived(*flow.completions.wait_outcomes(_MAX_TAKEN, wait_s))
-            self._progress.update_if_due()
+    def _end(self) -> Exception:
         self._batch_mode.check_outcomes()
-        self._progress.end()
-        if flow.failure is not None:
-            raise flow.failure
-        raise StopIteration
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if hasattr(self, "_flow"):
-            self.close()
+        return super()._end()
 
 
 class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
     """An async iterator over outcomes of many requests, from `AsyncClient.fetch_many`.
 
-    One task iterates; other tasks of its loop may submit.
+    Any tasks of its loop may iterate and submit. Each outcome goes to one task. An error of the source is raised in one
+    task. Then, at the end and after `aclose`, the iteration ends in the others, too.
 
     >>> async with client.fetch_many(["/hello", "/status/404"], ordered=True) as outcomes:
     ...     print([outcome.unwrap().status_code async for outcome in outcomes])
@@ -319,6 +328,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
             outcome = flow.pop()
             if outcome is not None:
                 return outcome
+            self._check_loop()
             if self._must_take_more:
                 self._on_readable()
                 continue

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from headgate import _format
@@ -154,7 +155,7 @@ READY_BYTES: Final = 16 << 20
 
 
 class RequestFlow:
-    """The outstanding requests and the outcomes that have arrived."""
+    """The outstanding requests and the outcomes that have arrived. One thread at a time may start and take them."""
 
     def __init__(self, engine: Engine, *, watched: bool, ordered: bool) -> None:
         completions = engine.native.completion_queue(watched=watched)
@@ -194,6 +195,11 @@ class RequestFlow:
         return self._max_outstanding - self.outstanding - len(self._ready)
 
     @property
+    def has_ready(self) -> bool:
+        """Whether there is an outcome to collect."""
+        return bool(self._ready)
+
+    @property
     def is_full(self) -> bool:
         """Whether outcomes must be collected before more are taken."""
         return self._ready_bytes >= READY_BYTES and bool(self._ready)
@@ -209,7 +215,7 @@ class RequestFlow:
         Raises:
             RuntimeError: The client is closed.
         """
-        if not requests:
+        if not requests or self.is_closed:
             return
         native = natives_of(requests, self._engine.options)
         number = self._number
@@ -248,7 +254,7 @@ class RequestFlow:
         return max(1, min(self._concurrency + min(self._concurrency + EXTRA, ahead), within))
 
     def pop(self) -> Outcome | None:
-        """Removes and returns the next outcome, if there is one.
+        """Removes and returns the next outcome, if there is one. Any thread may call this.
 
         Raises:
             RuntimeError: This is a fork of the process that made the requests.
@@ -257,26 +263,36 @@ class RequestFlow:
             raise RuntimeError(
                 "these requests belong to the process that made them: they can't continue in a fork of it"
             )
-        return self._ready.popleft() if self._ready else None
+        try:
+            return self._ready.popleft()
+        except IndexError:
+            return None
 
     def pull(self, source: RequestSource | None) -> bool:
         """Starts a batch of submitted requests and of the source. Returns whether the source has ended."""
         batch: list[RequestLike] = []
         max_count = min(BATCH, self.free_slots)
-        while self.submitted and len(batch) < max_count:
-            batch.append(self.submitted.popleft())
+        # Another thread may close the queue, and so empty it, at any time.
+        with suppress(IndexError):
+            while self.submitted and len(batch) < max_count:
+                batch.append(self.submitted.popleft())
         if source is not None and len(batch) < max_count:
             batch += source.take(max_count - len(batch))
             self.failure = source.failure
         self.feed(batch)
         return source is None or source.has_ended
 
-    def close(self) -> None:
-        """Cancels what is outstanding."""
+    def cancel(self) -> None:
+        """Cancels what is outstanding, from any thread. Idempotent."""
         if not self.is_closed:
-            self.is_closed, self.failure = True, None
+            self.is_closed = True
             self.submitted.close()
-            self._ready.clear()
-            self._early.clear()
-            self._in_flight.clear()
             self.completions.close()
+
+    def close(self) -> None:
+        """Cancels what is outstanding and drops all outcomes, while no other thread uses this. Idempotent."""
+        self.cancel()
+        self.failure = None
+        self._ready.clear()
+        self._early.clear()
+        self._in_flight.clear()
