@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from headgate.client._async_client import AsyncClient as AsyncClient
     from headgate.client._auth import PreparedRequest as PreparedRequest
     from headgate.client._client import Client as Client
+    from headgate.client._cookies import CookieConflict as CookieConflict, Cookies as Cookies
     from headgate.client._errors import (
         BlockedByNetworkPolicy as BlockedByNetworkPolicy,
         BlockedByRobots as BlockedByRobots,
@@ -128,6 +129,7 @@ _NAMES_IN = {
     "client._async_client": "AsyncClient",
     "client._auth": "PreparedRequest",
     "client._client": "Client",
+    "client._cookies": "CookieConflict Cookies",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "
         "ConnectionClosed CredentialsError DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError "

@@ -15,9 +15,8 @@ _ATTEMPTS: Final = "attempts=3, the first one included"
 _BACKOFF: Final = "backoff=0.1, in seconds, or a function of the attempt and its error"
 _BODY: Final = "content of each request"
 _CONCURRENCY: Final = "concurrency=256"
-_COOKIES: Final = (
-    "headers={'Cookie': 'name=value'}; redirect_cookies=True of the client sends those that a redirect sets"
-)
+_COOKIES: Final = "headers={'Cookie': 'name=value'}; redirect_cookies=True sends those that a redirect sets"
+_COOKIE_JAR: Final = "cookies=True, which keeps the cookies that servers set"
 _ERRORS_RETRIED: Final = "on=(ConnectionError, TimeoutError)"
 _LIMIT: Final = "limit=100"
 _LIMITS: Final = "concurrency=256 and concurrency_per_host=8"
@@ -51,7 +50,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "concurrency": {"limit": _LIMIT},
     "connector": {"concurrency": _LIMITS},
     "content": {"data": "data", "concurrency": _BODY},
-    "cookie_jar": {"headers": _COOKIES},
+    "cookie_jar": {"cookies": _COOKIE_JAR, "headers": _COOKIES},
     "cookies": {"headers": _COOKIES},
     "default_encoding": {"concurrency": "response.encoding = 'latin-1', before response.text is read"},
     "delay": {"backoff": _BACKOFF},
@@ -164,7 +163,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "ConnectionError": _CONNECTION_ERRORS,
     "ContentDecodingError": "headgate.DecodeError",
     "DecodingError": "headgate.DecodeError",
-    "Cookies": _COOKIES,
+    "CookieJar": "cookies=True of the client, and headgate.Cookies",
     "HTTPAdapter": _TRANSPORT,
     "HTTPBasicAuth": _BASIC_AUTH,
     "HTTPError": "headgate.RequestError, the base of all errors of a request; raise_for_status() raises StatusError",
@@ -215,7 +214,6 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "Client": {"aclose": "close()"},
     "EngineClient": {
         **dict.fromkeys(("auth", "base_url", "params", "proxies", "timeout", "trust_env", "verify"), _AT_CREATION),
-        "cookies": _COOKIES,
         "mount": "options of the client, such as retries and proxy; in tests, headgate.testing.mock",
     },
     "RequestError": {
@@ -234,7 +232,6 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "charset": "encoding",
         "charset_encoding": "encoding",
         "close": f"close() {_STREAM}",
-        "cookies": "headers.get_list('set-cookie')",
         "iter_bytes": f"iter_bytes() {_STREAM}",
         "iter_content": f"iter_bytes() {_STREAM}",
         "iter_lines": f"iter_lines() {_STREAM}",

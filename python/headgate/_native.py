@@ -12,6 +12,7 @@ from headgate._headgate import (
     BatchTable as BatchTable,
     Client as Client,
     CompletionQueue as CompletionQueue,
+    CookieJar as CookieJar,
     MockConnection as MockConnection,
     MockNetwork as MockNetwork,
     NativeOutcome as NativeOutcome,

@@ -63,6 +63,7 @@ PRINTED: dict[str, list[str]] = {
 WITHOUT = {"BatchTable", "RowStream", "__version__"}
 """The first two are classes of the engine, which `fetch_table` and `Job.rows` show. The last one is text."""
 WITHIN = {
+    "Cookies.bound",
     "Plan.from_json",
     "ConcurrencyLimit.when_granted",
     "Rate.when_granted",

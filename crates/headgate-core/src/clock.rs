@@ -7,6 +7,11 @@ pub fn now() -> Instant {
     Instant::now()
 }
 
+/// Returns the time of day, by which cookies expire.
+pub fn system_now() -> SystemTime {
+    SystemTime::now()
+}
+
 /// Converts an instant to microseconds since 1970. A step of the system's clock during a job does not show.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {

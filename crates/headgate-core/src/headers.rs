@@ -18,7 +18,18 @@ pub enum HeadersRef<'a> {
     Kept(&'a Headers),
 }
 
-impl HeadersRef<'_> {
+impl<'a> HeadersRef<'a> {
+    /// Returns the values of all headers of this name, whatever its case.
+    pub fn get_all(self, name: &str) -> Vec<&'a [u8]> {
+        match self {
+            Self::Parsed(headers) => {
+                let named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
+                named.map(|header| header.value).collect()
+            }
+            Self::Kept(headers) => headers.get_all(name).collect(),
+        }
+    }
+
     pub fn for_each(self, mut look: impl FnMut(&str, &[u8])) {
         match self {
             Self::Parsed(headers) => headers.iter().for_each(|header| look(header.name, header.value)),
@@ -83,7 +94,7 @@ impl Headers {
     }
 
     /// Returns the values of all headers of this name, whatever its case.
-    pub fn get_all(&self, name: &str) -> impl Iterator<Item = &[u8]> {
+    pub fn get_all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boundary_salt::BoundarySalt;
 pub use crate::choices::{BodyEncoding, Format, IfExists, RedirectPolicy, SaveFormat, TlsMin};
+use crate::cookie_jar::SharedCookieJar;
 use crate::defaults::{
     DEFAULT_CONCURRENCY, DEFAULT_CONNECT_TIMEOUT, DEFAULT_FAIL_ON, DEFAULT_HTTP2_STREAMS, DEFAULT_MAX_BODY_SIZE,
     DEFAULT_MAX_PAGE_SIZE, DEFAULT_MAX_REDIRECTS, DEFAULT_PART_SIZE, DEFAULT_READ_AHEAD, DEFAULT_SHUTDOWN_TIMEOUT,
@@ -284,6 +285,8 @@ pub struct RequestOptions {
     pub proxy_any_address: bool,
     /// The mock transport; `None`: the network, as always outside of tests.
     pub mock_transport: Option<MockTransport>,
+    /// The cookie jar of the client; `None`: it keeps no cookies.
+    pub cookies: Option<SharedCookieJar>,
 }
 
 /// Which response is the result of a row, and what of it. It belongs to a job.
@@ -412,6 +415,7 @@ impl Default for RequestOptions {
             named_address: None,
             proxy_any_address: false,
             mock_transport: None,
+            cookies: None,
         }
     }
 }

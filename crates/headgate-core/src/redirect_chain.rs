@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::cookie_jar::CookieJar;
 use crate::memory::Reservation;
 
 /// The redirect chain of a row. It stays with the row while that waits for the limits of another host.
@@ -21,8 +22,8 @@ pub struct RedirectChain {
     pub visited: Vec<u64>,
     /// The hops that are kept for the result.
     pub hops: Vec<Hop>,
-    /// The cookies that servers have set along the chain, if the run keeps cookies.
-    pub cookies: Vec<Cookie>,
+    /// The cookies that servers have set along the chain, if the run keeps them for each row.
+    pub cookies: CookieJar,
     /// The part of the attempt before the row waited for the limits of another host.
     pub earlier: Option<Earlier>,
     pub memory: ChainMemory,
@@ -61,30 +62,10 @@ pub struct Hop {
     pub location: Box<str>,
 }
 
-/// A cookie that a server has set.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cookie {
-    pub name: Box<str>,
-    pub value: Box<str>,
-    /// The host that has set it, or the domain that it is for.
-    pub domain: Box<str>,
-    /// It is for that very host, and not for those below it.
-    pub is_host_only: bool,
-    pub path: Box<str>,
-    pub is_secure: bool,
-}
-
 impl RedirectChain {
     pub fn bytes(&self) -> usize {
         let hops: usize = self.hops.iter().map(|hop| size_of::<Hop>() + hop.location.len()).sum();
-        let cookies = self.cookies.iter().map(Cookie::bytes).sum::<usize>();
         let method = self.method.as_ref().map_or(0, |method| method.len());
-        size_of::<Self>() + self.url.len() + method + size_of_val(&*self.visited) + hops + cookies
-    }
-}
-
-impl Cookie {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.name.len() + self.value.len() + self.domain.len() + self.path.len()
+        size_of::<Self>() + self.url.len() + method + size_of_val(&*self.visited) + hops + self.cookies.bytes()
     }
 }

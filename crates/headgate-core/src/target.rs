@@ -12,6 +12,7 @@ use crate::authorization::basic;
 use crate::limits::HostBy;
 use crate::origin::{HostName, Origin};
 use crate::origin_set::{OriginPattern, OriginSet};
+use crate::public_suffix::is_public_suffix;
 use crate::reason::Reason;
 
 /// The longest hostname (RFC 1035 section 2.3.4), with the dot at its end.
@@ -156,11 +157,6 @@ pub fn origin_pattern(text: &str) -> Result<OriginPattern, String> {
     found.ok_or_else(|| {
         format!("'{text}' is not an origin: write https://api.example.com, https://*.example.com, or * for all")
     })
-}
-
-/// Returns whether anyone can register names below this domain.
-pub fn is_public_suffix(domain: &str) -> bool {
-    psl::suffix(domain.as_bytes()).is_some_and(|suffix| suffix.as_bytes() == domain.as_bytes())
 }
 
 /// Returns the key of a host that a user wrote, as [`HostBy`] distinguishes hosts.

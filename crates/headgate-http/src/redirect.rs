@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use headgate_core::cookie_jar::{CookieUrl, SharedCookieJar};
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::headers::Headers;
 use headgate_core::message::OptionName;
@@ -28,12 +29,15 @@ use crate::cookies;
 const MAX_KEPT_BYTES: usize = 128 * 1024;
 
 /// The redirects that a run follows.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Redirects {
     policy: RedirectPolicy,
     max: u32,
     keep: bool,
+    /// Cookies are kept for each row.
     cookies: bool,
+    /// The cookie jar of the client; `None`: it keeps no cookies.
+    jar: Option<SharedCookieJar>,
     /// The run's requests have a body, unless a row overrides it.
     has_body: bool,
     /// `None`: a redirect may lead to any origin.
@@ -56,7 +60,8 @@ impl Redirects {
             policy: *redirects,
             max: *max_redirects,
             keep: *keep_redirects,
-            cookies: *redirect_cookies,
+            cookies: *redirect_cookies && options.cookies.is_none(),
+            jar: options.cookies.clone(),
             has_body: options.body_bytes() > 0,
             restriction: None,
         }
@@ -70,7 +75,7 @@ impl Redirects {
     /// Returns the policy for robots.txt (RFC 9309 section 2.3.1.2).
     pub fn of_robots() -> Self {
         let policy = RedirectPolicy::Follow;
-        Self { policy, max: 5, keep: false, cookies: false, has_body: false, restriction: None }
+        Self { policy, max: 5, keep: false, cookies: false, jar: None, has_body: false, restriction: None }
     }
 
     /// Returns the policy for the redirects of this row, whose request has the method `method`.
@@ -146,12 +151,14 @@ impl Redirects {
         chain.from_outside |= is_outside;
         if chain.visited.is_empty() {
             base.set_fragment(None);
-            chain.visited.push(fingerprint(method, &base, &from, &chain));
+            chain.visited.push(self.fingerprint(method, &base, &from, &chain));
         }
-        if self.cookies {
-            for set in headers.get_all("set-cookie") {
-                cookies::store(&mut chain.cookies, set, &from.origin, from.path.path(), now);
-            }
+        let (set_cookies, url_of_cookies) =
+            (headers.get_all("set-cookie"), CookieUrl::new(&from.origin, from.path.path()));
+        match &self.jar {
+            Some(jar) => jar.store(set_cookies, &url_of_cookies),
+            None if self.cookies => set_cookies.for_each(|set| chain.cookies.store(set, &url_of_cookies, now)),
+            None => {}
         }
         let shown_url = without_user(url.as_str()).into_owned();
         if self.keep {
@@ -163,7 +170,7 @@ impl Redirects {
         }
         chain.is_foreign |= to.origin != from.origin;
         let changed = changed_method(status, method);
-        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &to, &chain);
+        let request = self.fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &to, &chain);
         if chain.visited.contains(&request) {
             let reason = Reason::new("the redirect leads back to a request that was made before").with(shown_url);
             return Err(Failure::new(ErrorKind::RedirectLoop, reason).lasting());
@@ -185,6 +192,14 @@ impl Redirects {
         }
         chain.url = String::from(url).into();
         Ok(Some(Box::new(chain)))
+    }
+
+    /// Returns a hash of a request by which loops are detected: of its method, its URL and the cookies that servers have set.
+    fn fingerprint(&self, method: &str, url: &Url, target: &Target, chain: &RedirectChain) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let cookies = cookies::header(self.jar.as_ref(), Some(chain), &target.origin, target.path.path());
+        (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -208,14 +223,6 @@ impl Restriction {
 
 fn is_http(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
-}
-
-/// Returns a hash of a request by which loops are detected: of its method, its URL and the cookies that servers have set.
-fn fingerprint(method: &str, url: &Url, target: &Target, chain: &RedirectChain) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    let cookies = cookies::header(&chain.cookies, &target.origin, target.path.path());
-    (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Returns the method of the next request if it differs from the last one; then the request has no body either.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use headgate_core::cookie_jar::SharedCookieJar;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::{MemoryBudget, Reservation};
 use headgate_core::options::RequestOptions;
@@ -31,6 +32,8 @@ pub struct ResponseLimits {
     pub raw: bool,
     pub timeouts: ResponseTimeouts,
     pub redirects: Redirects,
+    /// The cookie jar of the client, if it keeps cookies.
+    pub cookies: Option<SharedCookieJar>,
     pub memory: MemoryBudget,
     /// Saves bodies to files, if they are not kept in memory.
     pub saver: Option<Arc<Saver>>,
@@ -46,6 +49,7 @@ impl ResponseLimits {
             raw: !request.response.decode,
             timeouts: ResponseTimeouts::new(request),
             redirects: Redirects::new(request),
+            cookies: request.cookies.clone(),
             memory,
             saver: None,
         }

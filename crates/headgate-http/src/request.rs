@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use headgate_core::cookie_jar::SharedCookieJar;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::origin::Origin;
 use headgate_core::reason::Reason;
 use headgate_core::row::Row;
 use headgate_core::url_user::without_user;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, HOST};
 use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method};
 
@@ -62,7 +63,7 @@ struct OwnHeaders {
     scope: HeaderScope,
     /// A redirect has removed the body.
     is_bodiless: bool,
-    /// Cookies that servers have set along the redirect chain.
+    /// Cookies that servers have set.
     cookies: Option<HeaderValue>,
 }
 
@@ -134,6 +135,8 @@ pub struct Preparer {
     sites: Sites,
     /// The sites of redirects to other origins: their connections use no client certificate.
     foreign_sites: Sites,
+    /// The cookie jar of the client, if it keeps cookies.
+    cookies: Option<SharedCookieJar>,
 }
 
 impl Preparer {
@@ -154,9 +157,16 @@ impl Preparer {
             plain: (begin.into(), end.into()),
             sites: Sites::new(sites),
             foreign_sites,
+            cookies: None,
         };
         preparer.sites.renew(version);
         preparer
+    }
+
+    /// Returns a preparer whose requests have the cookies of a jar, if there is one.
+    #[must_use]
+    pub fn with_cookies(self, cookies: Option<SharedCookieJar>) -> Self {
+        Self { cookies, ..self }
     }
 
     /// Uses the run's current headers, if they have changed.
@@ -214,7 +224,9 @@ impl Preparer {
     pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
         wire.clear();
         self.renew();
-        let is_plain = row.chain().is_none() && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
+        let is_plain = row.chain().is_none()
+            && self.cookies.as_ref().is_none_or(SharedCookieJar::is_empty)
+            && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
         if is_plain
             && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
             && let Some((site, path)) = self.sites.known(&row.url)
@@ -311,11 +323,14 @@ impl Preparer {
         let has_key = is_set(&IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !is_set(&CONTENT_TYPE);
         let authorization = authorization.filter(|_| !removed.contains(&AUTHORIZATION));
+        let cookies = cookies::header(self.cookies.as_ref(), chain, &site.route.key.origin, path.path())
+            .filter(|_| !removed.contains(&COOKIE));
         let is_own = !own.is_empty()
             || !removed.is_empty()
             || authorization.is_some()
             || chain.is_some()
-            || is_without_credentials;
+            || is_without_credentials
+            || cookies.is_some();
         let own_headers = is_own.then(|| {
             Box::new(OwnHeaders {
                 defaults: self.defaults.clone(),
@@ -324,7 +339,7 @@ impl Preparer {
                 removed,
                 scope,
                 is_bodiless,
-                cookies: chain.and_then(|chain| cookies::header(&chain.cookies, &site.route.key.origin, path.path())),
+                cookies,
             })
         });
         Ok(PreparedRequest {

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 use crate::batches::{BatchFlow, FlowInput};
 use crate::completion_queue::{CompletionQueue, Request, Submission};
+use crate::cookie_jar::CookieJar;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
@@ -49,7 +50,10 @@ impl Client {
     #[new]
     fn new(options: &Bound<'_, PyAny>) -> PyResult<Self> {
         let base_url: String = options.getattr("base_url")?.extract()?;
+        let cookies: Option<PyRef<'_, CookieJar>> = options.getattr("cookie_jar")?.extract()?;
+        let cookies = cookies.map(|jar| jar.shared());
         let (py, mut options) = (options.py(), fetch_options(options)?);
+        options.request.cookies = cookies;
         // A `Response` has its redirect chain.
         options.request.response.keep_redirects = true;
         credential_scope::of_base_url(&mut options.request, &base_url);

@@ -9,6 +9,7 @@ mod arrow_in;
 mod batches;
 mod client;
 mod completion_queue;
+mod cookie_jar;
 mod descriptor;
 mod directory;
 mod error;
@@ -41,6 +42,8 @@ mod _headgate {
     use super::client::Client;
     #[pymodule_export]
     use super::completion_queue::CompletionQueue;
+    #[pymodule_export]
+    use super::cookie_jar::CookieJar;
     #[pymodule_export]
     use super::directory::{job_rows, job_set, job_status};
     #[pymodule_export]

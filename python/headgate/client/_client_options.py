@@ -7,8 +7,10 @@ from typing import Any, ClassVar, Final
 from headgate._checks import kind_of
 from headgate._errors import UsageError
 from headgate._foreign import OTHER_TIMEOUTS, SameMeaning, translated
+from headgate._native import CookieJar as NativeJar
 from headgate._option import OptionSet
 from headgate.client._auth import AsyncClientAuthOption, ClientAuthOption
+from headgate.client._cookies import ClientCookiesOption, of_option
 from headgate.client._url import text_of
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
@@ -21,6 +23,7 @@ class _SharedKeywords(
     keywords.HeaderOptions,
     keywords.BearerOption,
     keywords.TokenOptions,
+    ClientCookiesOption,
     keywords.CompressOption,
     keywords.FollowOption,
     keywords.ReadOptions,
@@ -76,6 +79,11 @@ class ClientOptions(JobOptions):
             base_url=base_url, params=params, cost_column="cost" if has_costs else None, max_failures="never"
         )
 
+    @property
+    def cookie_jar(self) -> NativeJar | None:
+        """The jar of the cookies in this process."""
+        return None if self.cookies is None else self.cookies.bound.native
+
 
 def options_of(
     options: OptionSet[Any], given: dict[str, Any], base_url: str, params: Sequence[tuple[str, str]]
@@ -96,6 +104,11 @@ def options_of(
     read = arguments.read(options, given)
     if given.get("auth") is not None and not base_url and not given.get("credentials_for"):
         arguments.wrong("auth", _UNBOUND)
+    try:
+        read["cookies"] = of_option(read.get("cookies"), base_url)
+    except (TypeError, ValueError) as error:
+        arguments.wrong("cookies", str(error).removeprefix("cookies "))
+        read["cookies"] = None
     of_client = ClientOptions(base_url=base_url, params=params, **read)
     arguments.check(of_client)
     return of_client

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from headgate._errors import UsageError
 from headgate._foreign import no_attribute
 from headgate._option import OptionSet
 from headgate.client._client_options import base_url_of, options_of, params_of
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from headgate._summary import Snapshot
     from headgate.client._client_headers import ClientHeaders
+    from headgate.client._cookies import Cookies
 
 
 class EngineClient:
@@ -45,6 +47,26 @@ class EngineClient:
     def is_closed(self) -> bool:
         """Whether the client is closed: it makes no more requests."""
         return self._engine.is_closed
+
+    @property
+    def cookies(self) -> "Cookies":
+        """The cookies that the client keeps. They can be read and changed at any time, also after `close`.
+
+        >>> with headgate.Client(base_url="http://127.0.0.1:8080", cookies=True) as client:
+        ...     client.get("/cookies/set?session=7").json()
+        ...     client.cookies["session"]
+        {'cookies': {'session': '7'}}
+        '7'
+
+        Raises:
+            UsageError: The client keeps no cookies.
+        """
+        cookies: Cookies | None = self._engine.options.cookies
+        if cookies is None:
+            raise UsageError(
+                f"this client keeps no cookies: create it with headgate.{type(self).__name__}(cookies=True)"
+            )
+        return cookies
 
     def statistics(self) -> "Snapshot":
         """Returns the statistics of the client: the snapshot that the command line shows of a job.

@@ -13,6 +13,8 @@ from headgate._url_user import without_user
 from headgate.client._auth import AsyncCallAuth, CallAuth
 from headgate.client._body import Files, Pairs, body_of, items_of, pairs_of
 from headgate.client._client_options import CLIENT, query_pairs
+from headgate.client._cookie_jar import CookieSource
+from headgate.client._cookies import header_of
 from headgate.client._headers import Headers, RequestHeaders
 from headgate.client._url import UrlLike, UrlObject, text_of
 from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
@@ -75,6 +77,7 @@ class Request:
             becomes text.
         headers: Headers, which replace those of the client that have the same names. With `None` as its value, a header
             of the client is not sent, nor `User-Agent`, `Accept` or `Accept-Encoding`.
+        cookies: Cookies, as names and values or as a jar. They replace those of the client that have the same names.
         params: Parameters that are added to the query, and replace the client's `params` of the same names.
         content: The body.
         data: The fields of a form, or the body.
@@ -96,6 +99,7 @@ class Request:
     url: str = field(kw_only=False)
     method: str = "GET"
     headers: HeadersLike | None = None
+    cookies: CookieSource | None = None
     params: Pairs | str | None = None
     content: bytes | str | None = None
     data: Pairs | bytes | str | None = None
@@ -156,6 +160,8 @@ class Request:
             url = with_query(url, self.params, of_client)
         body, kind = body_of(self.content, self.data, self.files, self.json)
         headers, removed = _headers_of(self.headers) if self.headers is not None else ([], ())
+        if self.cookies is not None:
+            headers = _with_cookies(headers, header_of(self.cookies, url))
         if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
         timeout = None if self.timeout is None else _timeout(self.timeout)
@@ -221,6 +227,14 @@ def _headers_of(given: HeadersLike) -> tuple[list[tuple[str, bytes]], Sequence[s
     return list(headers_of(pair for pair in pairs if pair[1] is not None)), removed
 
 
+def _with_cookies(headers: list[tuple[str, bytes]], cookies: bytes) -> list[tuple[str, bytes]]:
+    """Returns the headers with cookies in addition to those that they have."""
+    given = [value for name, value in headers if name.lower() == "cookie"]
+    others = [header for header in headers if header[0].lower() != "cookie"]
+    both = b"; ".join(filter(None, (*given, cookies)))
+    return [*others, ("Cookie", both)] if both else others
+
+
 def method_of(method: object) -> str:
     """Returns a method in upper case.
 
@@ -271,6 +285,7 @@ class _SharedKeywords(RedirectKeywords, total=False):
     """The keyword arguments of requests, which `headgate.Request` describes, and other names of `redirects`."""
 
     headers: HeadersLike | None
+    cookies: CookieSource | None
     params: Pairs | str | None
     content: bytes | str | None
     data: Pairs | bytes | str | None

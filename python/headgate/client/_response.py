@@ -17,6 +17,9 @@ from headgate.client._headers import Headers
 from headgate.client._request import Request, RequestLike
 from headgate.client._text import bom_encoding, declared_encoding
 
+if TYPE_CHECKING:
+    from headgate.client._cookies import Cookies
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Redirect:
@@ -57,6 +60,8 @@ class Response:
     (200, 'OK', 'HTTP/1.1', 'http://127.0.0.1:8080/redirect/0')
     >>> response.headers["content-type"], response.encoding, response.content, response.text
     ('text/plain', 'utf-8', b'Hello, World!', 'Hello, World!')
+    >>> client.get("/cookies/set?a=1", redirects="none").cookies["a"]
+    '1'
     >>> response.request
     Request('/redirect/1')
     >>> response.attempts, len(response.history), response.elapsed.total_seconds() < 60
@@ -113,6 +118,13 @@ class Response:
     def headers(self) -> Headers:
         """The headers, by their case-insensitive names."""
         return Headers(self._native.headers)
+
+    @cached_property
+    def cookies(self) -> "Cookies":
+        """The cookies that this response sets, without those of redirects that led to it."""
+        from headgate.client._cookies import of_response  # noqa: PLC0415 - most programs don't read it
+
+        return of_response(self.url, self.headers.get_list("set-cookie"))
 
     @property
     def content(self) -> bytes:

@@ -175,7 +175,7 @@ impl Worker {
             workers: worker.count,
         };
         let of_robots = shared.robots.as_ref().map(|_| Preparer::new(defaults.of_robots(), sites.clone()));
-        let preparer = Preparer::new(defaults, sites);
+        let preparer = Preparer::new(defaults, sites).with_cookies(shared.limits.response.cookies.clone());
         match Share::new(shared.clone(), self.client.clone(), (preparer, of_robots), Slots::new(lanes), stats, worker) {
             Ok(share) => {
                 let share = Rc::new(share);

@@ -12,6 +12,7 @@ const ALL: Redirects = Redirects {
     max: 10,
     keep: true,
     cookies: true,
+    jar: None,
     has_body: false,
     restriction: None,
 };

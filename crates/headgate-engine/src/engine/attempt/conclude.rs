@@ -94,7 +94,11 @@ impl Attempt<'_> {
             return Ok(Next::Done(Batch::HasRoom));
         }
         let status = reply.head.status;
-        let mut chain = self.redirect(&mut reply, is_outside).or_else(|| self.fall_back(&reply, sending));
+        let redirected = self.redirect(&mut reply, is_outside);
+        if redirected.is_none() {
+            self.store_cookies(HeadersRef::Kept(&reply.head.headers));
+        }
+        let mut chain = redirected.or_else(|| self.fall_back(&reply, sending));
         if let Some(chain) = &mut chain {
             self.reserve_chain(chain, &mut reply, state).await;
         }

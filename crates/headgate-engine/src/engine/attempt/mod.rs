@@ -6,6 +6,7 @@
 //! memory for an exchange.
 
 mod conclude;
+mod cookies;
 mod credentials;
 mod head;
 mod robots;

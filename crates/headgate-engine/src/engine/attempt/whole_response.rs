@@ -58,6 +58,7 @@ impl Attempt<'_> {
         let body = response.body.ok_or(NO_BODY);
         let selected = self.select(selection.as_deref(), headers, body, bytes).ok()?;
         let (mut selected, selected_bytes) = selected.unzip();
+        self.store_cookies(headers);
         if let (Some(selected), Some(selection)) = (&mut selected, selection.as_deref()) {
             self.apply(selection, head.status, selected, at);
         }
