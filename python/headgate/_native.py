@@ -22,6 +22,7 @@ from headgate._headgate import (
     RowStream as RowStream,
     Run as Run,
     Server as Server,
+    UploadStream as UploadStream,
     __version__ as __version__,
     job_rows as job_rows,
     job_set as job_set,

@@ -84,7 +84,7 @@ def test_a_form_is_encoded_and_one_with_files_has_parts(client: headgate.Client)
 
     assert "a=1+2&b=x&b=y" == plain["body"]
     assert "application/x-www-form-urlencoded" in dict(map(tuple, plain["headers"])).values()
-    assert 'form-data; name="f"; filename="n.txt"\r\ncontent-type: text/plain\r\n\r\ntext\r\n' in parts["body"]
+    assert 'form-data; name="f"; filename="n.txt"\r\nContent-Type: text/plain\r\n\r\ntext\r\n' in parts["body"]
 
 
 def test_redirects_are_followed_unless_that_is_not_wanted(client: headgate.Client, server: str) -> None:

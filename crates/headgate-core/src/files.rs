@@ -5,6 +5,7 @@
 //! was checked is the file that is used, even if another process changes links meanwhile. The directory itself may be reached
 //! through links. Only regular files are opened: a pipe would block, and a device may act.
 
+pub mod open_file;
 pub mod storage;
 
 use std::ffi::{OsStr, OsString};

@@ -48,4 +48,5 @@ pub mod stall;
 pub mod status_set;
 pub mod target;
 pub mod token_source;
+pub mod upload_stream;
 pub mod url_user;

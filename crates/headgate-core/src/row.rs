@@ -12,6 +12,7 @@ use bytes::Bytes;
 use crate::body_stream::BodyStream;
 use crate::credentials::AUTHORIZATION;
 use crate::error::Failure;
+use crate::files::open_file::OpenFile;
 use crate::memory::Reservation;
 use crate::options::RedirectPolicy;
 use crate::reason::Reason;
@@ -20,6 +21,7 @@ use crate::response::{Response, ResponseRef};
 use crate::saved::SaveAs;
 use crate::secret::Secret;
 use crate::selected::{SelectValues, SelectedValues};
+use crate::upload_stream::UploadStream;
 
 /// The maximum number of rows in one [`RowBatch`].
 pub const MAX_BATCH_ROWS: usize = 1024;
@@ -122,6 +124,8 @@ pub enum RowBody {
     Bytes(Bytes),
     /// Pieces, in the order in which they are sent.
     Pieces(Arc<[BodyPiece]>),
+    /// Bytes that the caller makes while they are sent.
+    Stream(Arc<UploadStream>),
 }
 
 /// A piece of a body.
@@ -132,6 +136,8 @@ pub enum BodyPiece {
     File(Box<Path>),
     /// The contents of a file that a row has named: it is below this directory, and no link leads to it.
     FileBelow(Arc<Path>, Box<Path>),
+    /// A range of an open file.
+    OpenFile(Arc<OpenFile>),
 }
 
 impl RowBody {
@@ -140,6 +146,7 @@ impl RowBody {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Pieces(pieces) => pieces.iter().map(BodyPiece::bytes_in_memory).sum(),
+            Self::Stream(_) => size_of::<UploadStream>(),
         }
     }
 }
@@ -149,6 +156,7 @@ impl BodyPiece {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::File(path) | Self::FileBelow(_, path) => path.as_os_str().len(),
+            Self::OpenFile(file) => size_of::<OpenFile>() + file.name.len(),
         }
     }
 }
@@ -232,6 +240,23 @@ impl Row {
     /// Returns the stream for its body; `None`: the body is kept.
     pub fn stream(&self) -> Option<&Arc<BodyStream>> {
         self.own().and_then(|own| own.stream.as_ref())
+    }
+
+    /// Returns whether its body can't be sent any more; see [`UploadStream::is_consumed`].
+    pub fn is_body_consumed(&self) -> bool {
+        let body = self.extra.as_ref().and_then(|extra| extra.body.as_ref());
+        matches!(body, Some(RowBody::Stream(stream)) if stream.is_consumed())
+    }
+
+    /// Returns whether its next request needs a body that can't be sent any more.
+    pub fn needs_consumed_body(&self) -> bool {
+        self.is_body_consumed() && self.chain().is_none_or(|chain| chain.method.is_none())
+    }
+
+    /// Returns whether its body can be sent only once.
+    pub fn has_single_use_body(&self) -> bool {
+        let body = self.extra.as_ref().and_then(|extra| extra.body.as_ref());
+        matches!(body, Some(RowBody::Stream(stream)) if !stream.is_rewindable())
     }
 
     /// Returns whether its request has none of the run's credentials, or another `authorization`.

@@ -110,14 +110,14 @@ fn write_begin(method: &Method, wire: &mut Vec<u8>) {
 
 fn write_end(method: &Method, body: &SentBody, is_untyped: bool, wire: &mut Vec<u8>) {
     body.headers(method, is_untyped).for_each(|line| line.write(wire));
-    if body.files.is_some() {
-        // The caller ends the head once the length of the files is known.
+    if body.upload.is_some() {
+        // The caller ends the head once the length of the body is known.
         return;
     }
     let body = &body.bytes;
     // Without a body, its length is sent only with methods that define a meaning for a body (RFC 9110 section 8.6).
     if !body.is_empty() || matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
-        end_head(body.len() as u64, wire);
+        end_head(Some(body.len() as u64), wire);
     } else {
         wire.extend_from_slice(b"\r\n");
     }
@@ -216,7 +216,7 @@ impl Preparer {
         Some(line)
     }
 
-    /// Writes a row's request to `wire`, except a body that is too long for it or in files. Returns the site, and the rest of
+    /// Writes a row's request to `wire`, except a body that is too long for it or is read while it is sent. Returns the site, and the rest of
     /// the body. Mostly copies existing bytes, and allocates nothing.
     ///
     /// # Errors
@@ -243,9 +243,9 @@ impl Preparer {
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let PreparedRequest { site, body: SentBody { bytes: mut body, files, .. }, .. } = prepared;
-        if let Some(files) = files {
-            return Ok((site, BodyRest::Files(files)));
+        let PreparedRequest { site, body: SentBody { bytes: mut body, upload, .. }, .. } = prepared;
+        if let Some(upload) = upload {
+            return Ok((site, BodyRest::Upload(upload)));
         }
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
@@ -319,7 +319,7 @@ impl Preparer {
             Some(body) => SentBody::of_row(body, encoding, extra.and_then(|extra| extra.body_type.as_deref()))?,
             None => self.defaults.body.clone(),
         };
-        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.files.is_none();
+        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.upload.is_none();
         let has_key = is_set(&IDEMPOTENCY_KEY);
         let is_untyped = self.defaults.is_untyped() && !is_set(&CONTENT_TYPE);
         let authorization = authorization.filter(|_| !removed.contains(&AUTHORIZATION));

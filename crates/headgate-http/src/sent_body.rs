@@ -1,17 +1,15 @@
 //! A body as it is sent with its request, and the headers that describe it.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use headgate_core::options::BodyEncoding;
 use headgate_core::reason::{Reason, shown};
-use headgate_core::row::{BodyPiece, RowBody};
+use headgate_core::row::RowBody;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Method};
 
 use crate::body_encoding;
 use crate::header_lines::HeaderLine;
-use crate::upload;
+use crate::upload::{self, UploadSource};
 
 /// The media type of files for which the user gave none (RFC 9110 section 8.3).
 const UNKNOWN_TYPE: &str = "application/octet-stream";
@@ -21,14 +19,19 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 pub enum BodyRest {
     /// The end of the body, or nothing.
     Bytes(Bytes),
-    /// A body with files; the caller must write the end of the head with [`end_head`].
-    Files(Arc<[BodyPiece]>),
+    /// A body that is read while it is sent; the caller must write the end of the head with [`end_head`].
+    Upload(UploadSource),
 }
 
-/// Appends the end of the head of a request, once the length of its body is known from its files.
-pub fn end_head(body_bytes: u64, wire: &mut Vec<u8>) {
-    wire.extend_from_slice(b"content-length: ");
-    wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
+/// Appends the end of the head of a request, once it is known whether its body has a known length. A body without one is sent
+/// in chunks over HTTP/1.1 (RFC 9112 section 7.1); HTTP/2 removes that header.
+pub fn end_head(body_bytes: Option<u64>, wire: &mut Vec<u8>) {
+    if let Some(body_bytes) = body_bytes {
+        wire.extend_from_slice(b"content-length: ");
+        wire.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes());
+    } else {
+        wire.extend_from_slice(b"transfer-encoding: chunked");
+    }
     wire.extend_from_slice(b"\r\n\r\n");
 }
 
@@ -36,8 +39,8 @@ pub fn end_head(body_bytes: u64, wire: &mut Vec<u8>) {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SentBody {
     pub bytes: Bytes,
-    /// The body instead of `bytes`, if it has files.
-    pub files: Option<Arc<[BodyPiece]>>,
+    /// The body instead of `bytes`, if it is read while it is sent.
+    pub upload: Option<UploadSource>,
     pub encoding: Option<BodyEncoding>,
     media_type: MediaType,
 }
@@ -61,10 +64,10 @@ impl SentBody {
     pub(crate) fn new(bytes: Bytes, encoding: Option<BodyEncoding>) -> Self {
         let media_type = MediaType::Guessed(guessed_type(&bytes));
         match encoding.filter(|_| !bytes.is_empty()) {
-            None => Self { bytes, files: None, encoding: None, media_type },
+            None => Self { bytes, upload: None, encoding: None, media_type },
             Some(encoding) => {
                 let bytes = body_encoding::compressed(&bytes, encoding).into();
-                Self { bytes, files: None, encoding: Some(encoding), media_type }
+                Self { bytes, upload: None, encoding: Some(encoding), media_type }
             }
         }
     }
@@ -83,8 +86,12 @@ impl SentBody {
             RowBody::Pieces(pieces) => match upload::join(&pieces) {
                 Some(bytes) => Self::new(bytes, encoding),
                 None if encoding.is_some() => return Err("a body with files can't be compressed".into()),
-                None => Self { files: Some(pieces), ..Self::default() },
+                None => Self { upload: Some(UploadSource::Files(pieces)), ..Self::default() },
             },
+            RowBody::Stream(_) if encoding.is_some() => {
+                return Err("a body that is a stream can't be compressed: give it as bytes".into());
+            }
+            RowBody::Stream(stream) => Self { upload: Some(UploadSource::Stream(stream)), ..Self::default() },
         };
         let Some(given) = media_type else { return Ok(body) };
         let value = HeaderValue::try_from(given).map_err(|_| {
@@ -94,7 +101,7 @@ impl SentBody {
     }
 
     fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.files.is_none()
+        self.bytes.is_empty() && self.upload.is_none()
     }
 
     /// Returns the headers that describe the body. `is_untyped`: no other header gives its media type.

@@ -75,7 +75,7 @@ impl Client {
     fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<NativeOutcome>> {
         let Some(open) = self.open.get() else { return Ok(None) };
         let submission = Submission::of_one(open.run.clone(), None);
-        let row = request.for_reply(submission.completions.reply_to(0));
+        let row = request.for_reply(submission.completions.reply_to(0), &submission.waker);
         let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
         let arrived = submission.wait_for_one(py).inspect_err(|_| {
             submission.completions.close();

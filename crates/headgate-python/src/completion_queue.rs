@@ -17,6 +17,7 @@ use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
 use crate::outcome::NativeOutcome;
+use crate::upload::{NativeBody, bind};
 
 /// The interval at which a waiting thread checks for Ctrl-C.
 pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(100);
@@ -32,7 +33,7 @@ struct NativeRequest {
     without_headers: Vec<String>,
     credentials: Vec<(String, Vec<u8>)>,
     without_credentials: bool,
-    body: Option<Vec<u8>>,
+    body: Option<NativeBody>,
     body_type: Option<String>,
     timeout: Option<f64>,
     redirects: Option<String>,
@@ -78,7 +79,7 @@ impl<'py> FromPyObject<'_, 'py> for Request {
                 .into_iter()
                 .map(|(name, value)| (name.into(), Secret::from(Box::<[u8]>::from(value))))
                 .collect(),
-            body: body.map(Into::into),
+            body: body.map(NativeBody::into_body),
             body_type: body_type.map(Into::into),
             cost,
             defect: defect.map(Into::into),
@@ -94,14 +95,15 @@ impl Request {
         self.0
     }
 
-    /// Returns the row, whose outcome goes to `reply_to`.
-    pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>) -> Row {
+    /// Returns the row, whose outcome goes to `reply_to`. `waker` wakes the caller also while more of the body is wanted.
+    pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>, waker: &Arc<Waker>) -> Row {
+        bind(self.0.extra.as_ref().and_then(|extra| extra.body.as_ref()), waker);
         Row { reply_to, ..self.0 }
     }
 
     /// Returns the row as [`Request::for_reply`] does, with a stream for the body of its response.
-    pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, body: Arc<BodyStream>) -> Row {
-        let mut row = self.for_reply(reply_to);
+    pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, waker: &Arc<Waker>, body: Arc<BodyStream>) -> Row {
+        let mut row = self.for_reply(reply_to, waker);
         row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
         row
     }
@@ -187,7 +189,10 @@ impl CompletionQueue {
         py.detach(|| {
             let rows = requests.into_iter().zip(first_number..);
             submission.run.feed(
-                rows.map(|(request, number)| request.for_reply(submission.completions.reply_to(number))).collect(),
+                rows.map(|(request, number)| {
+                    request.for_reply(submission.completions.reply_to(number), &submission.waker)
+                })
+                .collect(),
             )
         })
     }

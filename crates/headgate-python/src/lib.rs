@@ -26,6 +26,7 @@ mod run;
 mod server;
 mod stream;
 mod token;
+mod upload;
 
 use pyo3::prelude::*;
 
@@ -66,6 +67,8 @@ mod _headgate {
     use super::server::Server;
     #[pymodule_export]
     use super::stream::ResponseStream;
+    #[pymodule_export]
+    use super::upload::UploadStream;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -33,6 +33,8 @@ impl NativeOutcome {
         let mut outcome = arrived.outcome;
         if let Some(outcome) = &mut outcome {
             outcome.release_memory();
+            // The caller has the body of its request.
+            outcome.row.extra.as_mut().and_then(|extra| extra.body.take());
         }
         let response = outcome.as_mut().and_then(|outcome| outcome.response.as_mut());
         let received = response.and_then(|response| response.body.take());

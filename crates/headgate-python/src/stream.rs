@@ -68,7 +68,7 @@ impl ResponseStream {
         let submission = Submission::of_one(run, descriptor);
         let waker = submission.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
-        let row = request.for_stream(submission.completions.reply_to(0), body.clone());
+        let row = request.for_stream(submission.completions.reply_to(0), &submission.waker, body.clone());
         let ordinal = submission.run.feed(vec![row])?;
         Some(Self(ForkSafe::new(Streaming { submission, ordinal, body, has_headers: AtomicBool::new(false) })))
     }
@@ -82,6 +82,17 @@ impl ResponseStream {
         let Some(streaming) = self.0.get() else { return Ok(None) };
         let arrived = streaming.submission.wait_for_one(py).inspect_err(|_| streaming.close())?;
         Ok(Some(streaming.receive(arrived)))
+    }
+
+    /// Waits shortly until headers or bytes arrive, or more of the request's body is wanted. Raises what Ctrl-C raises.
+    fn wait_wakeup(&self, py: Python<'_>) -> PyResult<()> {
+        if let Some(Streaming { submission, .. }) = self.0.get()
+            && !py.detach(|| submission.waker.wait(SIGNAL_CHECK))
+        {
+            py.detach(|| submission.run.release_memory());
+            py.check_signals()?;
+        }
+        Ok(())
     }
 
     /// Returns the headers if they have arrived. If not, the descriptor becomes readable once they arrive.

@@ -11,13 +11,15 @@ from headgate._native import BatchTable
 from headgate.batches._batch_iterator import AsyncBatchIterator
 from headgate.batches._options import TableKeywords
 from headgate.batches._supply import run_in_own_thread
-from headgate.client._body import Pairs
 from headgate.client._calls import async_tables
 from headgate.client._client_options import ASYNC_CLIENT, AsyncClientArguments
+from headgate.client._content import Source
 from headgate.client._engine_client import EngineClient
+from headgate.client._feeder import send_source_async
 from headgate.client._fetch_many import AsyncFetchMany
 from headgate.client._loops import Loops
 from headgate.client._native_requests import async_native_of
+from headgate.client._pairs import Pairs
 from headgate.client._request import AsyncRequestKeywords, Request, RequestLike, built, check_is_request, request_of
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, open_async_stream
@@ -105,6 +107,8 @@ class AsyncClient(EngineClient):
         check_is_request(request, stream=stream)
         self._use_loop()
         native = await async_native_of(request, self._engine.options)
+        if isinstance(native.body, Source):
+            return response_of(request, await send_source_async(self._engine, native, native.body))
         return response_of(request, await self._loops.of_running_loop().send(native))
 
     async def get(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:

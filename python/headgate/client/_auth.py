@@ -21,7 +21,7 @@ class PreparedRequest:
         url: The absolute URL, with its parameters.
         headers: The headers of the call, by their case-insensitive names, and the `Content-Type` of the body. Those of
             the client, which are sent, too, are not among them.
-        content: The body.
+        content: The body, or `None` if there is none or it is read while it is sent.
     """
 
     __module__ = "headgate"

@@ -1,108 +1,87 @@
 """Bodies of requests and their media types."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import IO, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from typing import IO, TypeAlias
 
 from headgate._checks import kind_of
+from headgate.client._content import AsyncContent, Content, Sent, Source, sent_of
+from headgate.client._pairs import Pairs, items_of, pairs_of
 
-Pairs: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
-FileContent: TypeAlias = bytes | str | IO[bytes]
-File: TypeAlias = FileContent | tuple[str | None, FileContent] | tuple[str | None, FileContent, str | None]
+Data: TypeAlias = Pairs | bytes | str | IO[bytes] | PathLike[str]
+PartHeaders: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
+File: TypeAlias = (
+    Content
+    | tuple[str | None, Content]
+    | tuple[str | None, Content, str | None]
+    | tuple[str | None, Content, str | None, PartHeaders]
+)
+"""A file of a form: its content, or that with the file name, the media type and the headers of its part."""
+AsyncFile: TypeAlias = (
+    AsyncContent
+    | tuple[str | None, AsyncContent]
+    | tuple[str | None, AsyncContent, str | None]
+    | tuple[str | None, AsyncContent, str | None, PartHeaders]
+)
 Files: TypeAlias = Mapping[str, File] | Iterable[tuple[str, File]]
-
-_LITERAL = {None: "", True: "true", False: "false"}
-
-
-def items_of(argument: str, given: object) -> Iterator[tuple[Any, Any]]:
-    """Yields the names and values of a mapping, or of pairs.
-
-    Raises:
-        TypeError: It is neither.
-    """
-    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-        raise TypeError(f"{argument} must be a mapping or pairs of names and values, not {kind_of(given)}")
-    for item in given.items() if isinstance(given, Mapping) else given:
-        if not isinstance(item, tuple | list) or len(item) != 2:  # noqa: PLR2004 - a pair
-            raise TypeError(f"{argument} must contain pairs of a name and a value, not {kind_of(item)}")
-        yield item[0], item[1]
-
-
-def pairs_of(argument: str, given: Pairs) -> list[tuple[str, str]]:
-    """Returns names and values as text; a list means several values of one name. Raises as `items_of`."""
-    pairs = []
-    for name, value in items_of(argument, given):
-        for one in value if isinstance(value, list | tuple) else (value,):
-            is_literal = one is None or isinstance(one, bool)
-            pairs.append((str(name), _LITERAL[one] if is_literal else str(one)))
-    return pairs
+AsyncFiles: TypeAlias = Mapping[str, AsyncFile] | Iterable[tuple[str, AsyncFile]]
 
 
 def body_of(
-    content: bytes | str | None, data: Pairs | bytes | str | None, files: Files | None, value: object
-) -> tuple[bytes | None, str | None]:
-    """Returns the body and its media type, if there is one.
+    content: object, data: object, files: object, value: object, headers: Iterable[tuple[str, bytes]]
+) -> tuple[Sent | None, str | None]:
+    """Returns the body of a request with these headers, and its media type, if there is one.
 
     Raises:
         TypeError: An argument has a type that can't be sent.
-        ValueError: More than one body is given.
+        ValueError: More than one body is given, or it contradicts a header.
+        OSError: A file can't be read.
     """
+    if files is not None:
+        files = list(items_of("files", files))
     given = [name for name, one in (("content", content), ("json", value), ("data", data)) if one is not None]
-    if len(given) > 1 or (files is not None and any(name != "data" for name in given)):
-        raise ValueError(f"{' and '.join([*given, *(['files'] if files is not None else [])])}: a request has one body")
+    if len(given) > 1 or (files and any(name != "data" for name in given)):
+        raise ValueError(f"{' and '.join([*given, *(['files'] if files else [])])}: a request has one body")
     if value is not None:
         import json  # noqa: PLC0415 - most requests have no such body
 
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode(), "application/json"
-    if files is not None:
-        if isinstance(data, bytes | str):
+    is_form = data is not None and not _is_content(data)
+    if files:
+        from headgate.client._multipart import multipart_of  # noqa: PLC0415 - as above
+
+        if data is not None and not is_form:
             raise TypeError(f"data must be names and values beside files, not {kind_of(data)}")
-        return _multipart(pairs_of("data", data or ()), files)
-    if data is not None and not isinstance(data, bytes | bytearray | memoryview | str):
+        return _stated(*multipart_of(items_of("data", data or ()), files, _header(headers, "content-type")), headers)
+    if is_form:
         from urllib.parse import urlencode  # noqa: PLC0415 - as above
 
-        return urlencode(pairs_of("data", data)).encode(), "application/x-www-form-urlencoded"
+        return urlencode(pairs_of("data", data)).encode(), "application/x-www-form-urlencoded"  # type: ignore[arg-type]
     sent = content if content is not None else data
     if sent is None:
         return None, None
-    if isinstance(sent, str):
-        return sent.encode(), "text/plain; charset=utf-8"
-    if isinstance(sent, bytes | bytearray | memoryview):
-        return bytes(sent), "application/octet-stream"
-    raise TypeError(f"content must be bytes or text, not {kind_of(sent)}")
+    kind = "text/plain; charset=utf-8" if isinstance(sent, str) else "application/octet-stream"
+    return _stated(sent_of(sent, given[0]), kind, headers)
 
 
-def _multipart(fields: list[tuple[str, str]], files: Files) -> tuple[bytes, str]:
-    import secrets  # noqa: PLC0415 - as above
-
-    boundary = secrets.token_hex(16)
-    pieces = []
-    for name, text in fields:
-        pieces.append(_part(boundary, name, None, None, text.encode()))
-    for name, file in items_of("files", files):
-        file_name, content, *kind = file if isinstance(file, tuple) else (_name_of(file), file)
-        data = content if isinstance(content, bytes | str) else content.read()
-        data = data.encode() if isinstance(data, str) else data
-        pieces.append(_part(boundary, name, file_name, (kind or [None])[0] or "application/octet-stream", data))
-    return b"".join([*pieces, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+def _is_content(data: object) -> bool:
+    return isinstance(data, bytes | bytearray | memoryview | str | PathLike) or hasattr(data, "read")
 
 
-def _name_of(file: FileContent) -> str:
-    from pathlib import Path  # noqa: PLC0415 - as above
-
-    path = getattr(file, "name", None)
-    return Path(path).name if isinstance(path, str) else "upload"
-
-
-def _part(boundary: str, name: str, file_name: str | None, kind: str | None, data: bytes) -> bytes:
-    head = f'--{boundary}\r\ncontent-disposition: form-data; name="{_quoted(name)}"'
-    if file_name is not None:
-        head += f'; filename="{_quoted(file_name)}"'
-    if kind is not None:
-        head += f"\r\ncontent-type: {kind}"
-    return head.encode() + b"\r\n\r\n" + data + b"\r\n"
+def _stated(sent: Sent, kind: str, headers: Iterable[tuple[str, bytes]]) -> tuple[Sent, str]:
+    """Returns a body and its media type, with the length that a header states if it isn't known otherwise."""
+    stated = _header(headers, "content-length") if isinstance(sent, Source) else None
+    if isinstance(sent, Source) and stated is not None:
+        if not (stated.isascii() and stated.isdigit()):
+            raise ValueError(f"the header Content-Length must be a number of bytes, not {stated!r}")
+        if sent.length not in {None, int(stated)}:
+            raise ValueError(f"the body has {sent.length} bytes, and the header Content-Length says {stated}")
+        sent.length = int(stated)
+    return sent, kind
 
 
-def _quoted(text: str) -> str:
-    """Escapes text as browsers do: https://html.spec.whatwg.org/#multipart-form-data."""
-    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+def _header(headers: Iterable[tuple[str, bytes]], name: str) -> str | None:
+    values = (value for each, value in headers if each.lower() == name)
+    value = next(values, None)
+    return None if value is None else value.decode(errors="replace").strip()

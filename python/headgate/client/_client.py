@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from headgate.batches._batch_iterator import BatchIterator
     from headgate.batches._options import TableKeywords
-    from headgate.client._body import Pairs
     from headgate.client._fetch_many import FetchMany
+    from headgate.client._pairs import Pairs
     from headgate.client._request import Request, RequestKeywords, RequestLike
     from headgate.client._response import Response
     from headgate.client._stream import StreamedResponse

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from headgate._checks import kind_of
-from headgate.client._body import items_of
 from headgate.client._engine import Engine
 from headgate.client._headers import MASK, Headers
+from headgate.client._pairs import items_of
 
 
 class ClientHeaders(MutableMapping[str, str]):

@@ -134,7 +134,7 @@ def params_of(params: Any) -> Sequence[tuple[str, str]]:  # noqa: ANN401 - what 
     """
     if params is None:
         return ()
-    from headgate.client._body import pairs_of  # noqa: PLC0415 - most clients have none
+    from headgate.client._pairs import pairs_of  # noqa: PLC0415 - most clients have none
 
     try:
         return query_pairs(params) if isinstance(params, str) else pairs_of("params", params)

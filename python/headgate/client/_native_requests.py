@@ -7,10 +7,11 @@ from typing import Any
 from headgate._checks import kind_of
 from headgate._url_user import without_user
 from headgate.client._auth import PreparedRequest
-from headgate.client._body import items_of
 from headgate.client._client_options import ClientOptions
+from headgate.client._content import Source
 from headgate.client._errors import InvalidRequest
 from headgate.client._headers import RequestHeaders
+from headgate.client._pairs import items_of
 from headgate.client._request import (
     OF_CLIENT,
     Native,
@@ -69,12 +70,21 @@ def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Nati
         try:
             of_call = Request.of(request)
             native = of_call.native(base_url, params)
+            _check_is_no_source(native)
             authorization = Authorization.of(of_call, native, options)
             natives.append(native if authorization is None else authorization.native_or_defect())
         except (TypeError, ValueError, OSError) as error:
             requests[index] = invalid = _invalid_request(request)
             natives.append(NativeRequest(invalid.url, defect=str(error)))
     return natives
+
+
+def _check_is_no_source(native: NativeRequest) -> None:
+    if isinstance(native.body, Source):
+        raise TypeError(
+            "the content of one of many requests can't be made while it is sent: give bytes, a file or a Path, or send"
+            " this request with send()"
+        )
 
 
 def _invalid_request(request: object) -> Request:
@@ -104,7 +114,8 @@ class Authorization:
             headers["Content-Type"] = native.body_type
             before["Content-Type", native.body_type] = "Content-Type", native.body_type.encode()
         self._headers_before = before
-        self._prepared = PreparedRequest(native.method or "GET", native.url, headers, native.body)
+        self._content = native.body if isinstance(native.body, bytes) else None
+        self._prepared = PreparedRequest(native.method or "GET", native.url, headers, self._content)
 
     @classmethod
     def of(cls, request: Request, native: NativeRequest, options: ClientOptions) -> "Authorization | None":
@@ -155,6 +166,7 @@ class Authorization:
         added = list(headers_of(header for header in headers if header not in before))
         if not self._is_of_client:
             kept, added = [*kept, *added], []
+        body = self._native.body if changed.content is self._content else changed.content
         return self._native._replace(
-            url=changed.url, method=method_of(changed.method), headers=kept, credentials=added, body=changed.content
+            url=changed.url, method=method_of(changed.method), headers=kept, credentials=added, body=body
         )

@@ -9,13 +9,16 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from headgate._checks import check, kind_of, one_of, seconds_of
 from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
+from headgate._native import UploadStream
 from headgate._url_user import without_user
 from headgate.client._auth import AsyncCallAuth, CallAuth
-from headgate.client._body import Files, Pairs, body_of, items_of, pairs_of
+from headgate.client._body import AsyncFiles, Data, Files, body_of
 from headgate.client._client_options import CLIENT, query_pairs
+from headgate.client._content import AsyncContent, Content, Piece, Source
 from headgate.client._cookie_jar import CookieSource
 from headgate.client._cookies import header_of
 from headgate.client._headers import Headers, RequestHeaders
+from headgate.client._pairs import Pairs, items_of, pairs_of
 from headgate.client._url import UrlLike, UrlObject, text_of
 from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
 from headgate.jobs._option_entry import Redirects
@@ -44,7 +47,7 @@ class NativeRequest(NamedTuple):
     credentials: Sequence[tuple[str, bytes]] = ()
     without_credentials: bool = False
     without_headers: Sequence[str] = ()
-    body: bytes | None = None
+    body: bytes | list[Piece] | Source | UploadStream | None = None
     body_type: str | None = None
     timeout: float | None = None
     redirects: str | None = None
@@ -79,9 +82,11 @@ class Request:
             of the client is not sent, nor `User-Agent`, `Accept` or `Accept-Encoding`.
         cookies: Cookies, as names and values or as a jar. They replace those of the client that have the same names.
         params: Parameters that are added to the query, and replace the client's `params` of the same names.
-        content: The body.
+        content: The body: bytes, text, the `Path` of a file, a file in binary mode, or an iterable of bytes, which may
+            be asynchronous in an `AsyncClient`. Files and iterables are read while they are sent.
         data: The fields of a form, or the body.
-        files: Files of a form: a name with bytes, a file, or `(file name, content, media type)`.
+        files: Files of a form: a name with the content, or with a tuple
+            `(file name, content, media type, headers of the part)`, of which the last one or two may be missing.
         json: A value that is sent as JSON.
         timeout: Seconds, or a `timedelta`, for each attempt, in place of the client's.
         auth: The credentials of this request: `(user, password)`; a function, which is called with the request, a
@@ -101,9 +106,9 @@ class Request:
     headers: HeadersLike | None = None
     cookies: CookieSource | None = None
     params: Pairs | str | None = None
-    content: bytes | str | None = None
-    data: Pairs | bytes | str | None = None
-    files: Files | None = None
+    content: AsyncContent | None = None
+    data: Data | None = None
+    files: AsyncFiles | None = None
     json: Any = None
     timeout: float | timedelta | None = None
     auth: AsyncCallAuth | Literal["client"] | None = OF_CLIENT
@@ -158,10 +163,10 @@ class Request:
         url = joined(base_url, self.url) if base_url else self.url
         if self.params is not None or of_client:
             url = with_query(url, self.params, of_client)
-        body, kind = body_of(self.content, self.data, self.files, self.json)
         headers, removed = _headers_of(self.headers) if self.headers is not None else ([], ())
         if self.cookies is not None:
             headers = _with_cookies(headers, header_of(self.cookies, url))
+        body, kind = body_of(self.content, self.data, self.files, self.json, headers)
         if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
         timeout = None if self.timeout is None else _timeout(self.timeout)
@@ -287,9 +292,7 @@ class _SharedKeywords(RedirectKeywords, total=False):
     headers: HeadersLike | None
     cookies: CookieSource | None
     params: Pairs | str | None
-    content: bytes | str | None
-    data: Pairs | bytes | str | None
-    files: Files | None
+    data: Data | None
     json: Any
     timeout: float | timedelta | None
     redirects: Redirects | None
@@ -299,12 +302,16 @@ class _SharedKeywords(RedirectKeywords, total=False):
 class RequestKeywords(_SharedKeywords, total=False):
     """The keyword arguments of requests of a `Client`."""
 
+    content: Content | None
+    files: Files | None
     auth: CallAuth | None
 
 
 class AsyncRequestKeywords(_SharedKeywords, total=False):
     """The keyword arguments of requests of an `AsyncClient`."""
 
+    content: AsyncContent | None
+    files: AsyncFiles | None
     auth: AsyncCallAuth | None
 
 

@@ -1,5 +1,6 @@
 """A request of a client for threads."""
 
+from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._native_requests import native_of
 from headgate.client._request import Request, check_is_request
@@ -15,5 +16,10 @@ def send(engine: Engine, request: Request, *, stream: bool = False) -> Response:
         RuntimeError: The client is closed.
     """
     check_is_request(request, stream=stream)
-    native = engine.native.call(native_of(request, engine.options))
+    prepared = native_of(request, engine.options)
+    if isinstance(prepared.body, Source):
+        from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body
+
+        return response_of(request, send_source(engine, prepared, prepared.body))
+    native = engine.native.call(prepared)
     return response_of(request, native if native is not None else engine.raise_closed())

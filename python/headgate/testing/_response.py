@@ -9,9 +9,9 @@ from typing import Any, Final, TypeAlias, TypedDict
 
 from headgate._checks import check, duration, kind_of, seconds_of
 from headgate._nearest import nearest
-from headgate.client._body import items_of
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
+from headgate.client._pairs import items_of
 from headgate.testing._pieces import Pieces, is_one_shot
 
 NOTHING: Final = object()

@@ -45,6 +45,8 @@ pub struct FinishedAttempt {
     pub started: Instant,
     /// Whether a second request has the effect of a single one, or the server can recognise it.
     pub is_idempotent: bool,
+    /// Whether its body can't be sent any more.
+    pub body_is_consumed: bool,
     /// Whether a server has acted on it before, and this request fetches the result (RFC 9110 section 15.4.4).
     pub was_acted_on: bool,
     /// The pause that the server requested; zero: the request may be resent at once.
@@ -156,6 +158,9 @@ impl FinishedAttempt {
 
     /// Returns whether another attempt at the row follows, and when.
     pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
+        if self.body_is_consumed {
+            return RetryDecision::No;
+        }
         match self.new_credentials {
             Some(NewCredentials::Renewed | NewCredentials::Awaited) => return RetryDecision::At(now),
             Some(NewCredentials::Later(at)) => return RetryDecision::At(at.max(now) + LATER),
@@ -199,6 +204,7 @@ mod tests {
             first: started,
             started,
             is_idempotent: true,
+            body_is_consumed: false,
             was_acted_on: false,
             requested_pause: None,
             responded_at: None,
@@ -256,6 +262,10 @@ mod tests {
         assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
         let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(RetryDecision::NotIdempotent, retry);
+        for new_credentials in [None, Some(NewCredentials::Renewed)] {
+            let consumed = FinishedAttempt { body_is_consumed: true, new_credentials, ..post };
+            assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &consumed));
+        }
     }
 
     #[test]

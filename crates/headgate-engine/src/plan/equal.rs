@@ -41,6 +41,7 @@ impl EqualRequests {
                             hasher.write(path.as_os_str().as_encoded_bytes());
                             hasher.write(&length.to_le_bytes());
                         }
+                        BodyPiece::OpenFile(file) => hasher.write(file.name.as_bytes()),
                     }
                 }
             }

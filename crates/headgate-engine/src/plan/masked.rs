@@ -124,6 +124,7 @@ impl PlannedBody {
             BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => {
                 PlannedPiece::File { path: path.display().to_string(), bytes: *bytes }
             }
+            BodyPiece::OpenFile(file) => PlannedPiece::File { path: file.name.to_string(), bytes: *bytes },
         });
         Self { bytes, text: None, base64: None, pieces: Some(pieces.collect()) }
     }

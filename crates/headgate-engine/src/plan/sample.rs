@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use headgate_core::error::{Failure, JobError};
 use headgate_core::limits::{CostOf, HostBy};
 use headgate_core::options::{JobOptions, RequestOptions};
@@ -17,7 +18,7 @@ use headgate_http::pool::Pool;
 use headgate_http::request::Preparer;
 use headgate_http::sent_body;
 use headgate_http::site::{Site, SiteMaker};
-use headgate_http::upload;
+use headgate_http::upload::{self, UploadSource};
 use headgate_table::source::Source;
 
 use super::equal::EqualRequests;
@@ -177,10 +178,14 @@ fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Pr
     let (site, rest) = preparer.write(row, wire)?;
     let rest = match rest {
         sent_body::BodyRest::Bytes(bytes) => MeasuredBody::Bytes(bytes),
-        sent_body::BodyRest::Files(pieces) => {
+        sent_body::BodyRest::Upload(UploadSource::Files(pieces)) => {
             let lengths = upload::lengths(pieces.clone())?;
-            sent_body::end_head(lengths.iter().sum(), wire);
+            sent_body::end_head(Some(lengths.iter().sum()), wire);
             MeasuredBody::Pieces(pieces.iter().cloned().zip(lengths).collect())
+        }
+        sent_body::BodyRest::Upload(UploadSource::Stream(stream)) => {
+            sent_body::end_head(stream.length(), wire);
+            MeasuredBody::Bytes(Bytes::new())
         }
     };
     Ok(Prepared { site, rest })

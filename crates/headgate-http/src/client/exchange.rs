@@ -42,7 +42,7 @@ pub struct Translated {
     pub(super) request: Request<()>,
     pub(super) body: Bytes,
     /// The part of the body that follows `body`.
-    pub(super) files: Option<Box<Upload>>,
+    pub(super) upload: Option<Box<Upload>>,
     pub(super) saving: Option<Box<Saving>>,
 }
 

@@ -62,7 +62,7 @@ impl Client {
         if lane.held.is_some() { LaneReadiness::Ready } else { LaneReadiness::NoConnection }
     }
 
-    /// Sends a request to the site for which the lane is [ready](Client::ready): `wire`, then `body`, then `files`, which are
+    /// Sends a request to the site for which the lane is [ready](Client::ready): `wire`, then `body`, then `upload`, which is
     /// taken. Returns `None` if it was sent whole, and [`Client::poll_response`] waits for the response.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Client {
     pub fn send<'a>(
         &self,
         site: &Rc<Site>,
-        (wire, body, files): (&[u8], Bytes, &mut Option<Box<Upload>>),
+        (wire, body, upload): (&[u8], Bytes, &mut Option<Box<Upload>>),
         timeouts: &ResponseTimeouts,
         expected: impl FnOnce() -> Expected<'a>,
         lane: &mut LaneState,
@@ -80,10 +80,10 @@ impl Client {
             let translated = self.translator.borrow_mut().translate(wire, site.route.key.origin.https);
             let (request, beginning) = translated.inspect_err(|_| lane.leave_stream())?;
             let body = if body.is_empty() { beginning } else { body };
-            let (site, files, saving) = (site.clone(), files.take(), expected().saving);
-            return Ok(Some(Pending::Http2(Box::new(Translated { site, request, body, files, saving }))));
+            let (site, upload, saving) = (site.clone(), upload.take(), expected().saving);
+            return Ok(Some(Pending::Http2(Box::new(Translated { site, request, body, upload, saving }))));
         }
-        let sent = lane.held.as_mut().map(|lease| lease.connection().send(wire, body, files.take(), cx));
+        let sent = lane.held.as_mut().map(|lease| lease.connection().send(wire, body, upload.take(), cx));
         let outgoing = sent.unwrap_or_default();
         lane.expect_response(&outgoing, timeouts);
         Ok(if outgoing.is_done() { None } else { Some(Pending::Http1(expected().exchange(outgoing))) })
@@ -219,9 +219,9 @@ impl Client {
         lane: &mut LaneState,
     ) -> Result<ReceivedResponse, NoReply> {
         let stream = lane.stream.take().ok_or_else(NoReply::unsent)?;
-        let Translated { site, request, body, files, saving } = translated;
+        let Translated { site, request, body, upload, saving } = translated;
         let connection = stream.connection.clone();
-        let replied = match StreamExchange::begin(&stream, request, body, files, saving) {
+        let replied = match StreamExchange::begin(&stream, request, body, upload, saving) {
             Ok(sending) => sending.finish(stream, context, &mut lane.deadline).await,
             Err(none) => Err(none),
         };

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -35,12 +36,12 @@ impl Connection {
     }
 
     /// Writes as much of a request as the socket accepts, which is mostly all. The request consists of `wire`, `body` and
-    /// `files`, in this order.
+    /// `upload`, in this order.
     pub fn send(
         &mut self,
         wire: &[u8],
         body: Bytes,
-        files: Option<Box<Upload>>,
+        upload: Option<Box<Upload>>,
         cx: &mut Context<'_>,
     ) -> UnsentRequest {
         let mut outgoing = UnsentRequest { unflushed: true, ..UnsentRequest::default() };
@@ -61,7 +62,7 @@ impl Connection {
             outgoing.head = Bytes::copy_from_slice(&wire[written..]);
         }
         outgoing.body = body;
-        outgoing.files = files;
+        outgoing.upload = upload;
         outgoing.poll(self, cx);
         outgoing
     }
@@ -99,8 +100,10 @@ pub struct UnsentRequest {
     failure: Option<Failure>,
     head: Bytes,
     body: Bytes,
-    /// The part of the body that is read from files after `body` is written.
-    files: Option<Box<Upload>>,
+    /// The part of the body that is read after `body` is written.
+    upload: Option<Box<Upload>>,
+    /// Whether a chunk of `upload` was written, whose line end is missing.
+    is_in_chunk: bool,
     unflushed: bool,
 }
 
@@ -121,17 +124,17 @@ impl UnsentRequest {
 
     /// Returns whether the server waits until more of a file is read.
     pub(crate) fn is_reading(&self) -> bool {
-        self.files.as_ref().is_some_and(|files| files.is_reading())
+        self.upload.as_ref().is_some_and(|upload| upload.is_reading())
     }
 
     fn has_unread(&self) -> bool {
-        self.files.as_ref().is_some_and(|files| !files.is_done())
+        self.upload.as_ref().is_some_and(|upload| !upload.is_done())
     }
 
     /// Writes as much as the connection accepts. Returns whether that was anything.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
-        let unread = |outgoing: &Self| outgoing.files.as_ref().map_or(0, |files| files.unread_bytes());
-        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), unread(outgoing), outgoing.unflushed);
+        let read = |outgoing: &Self| outgoing.upload.as_ref().map_or(0, |upload| upload.read_bytes());
+        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), read(outgoing), outgoing.unflushed);
         let before = left(self);
         if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
             self.failure = Some(failure);
@@ -155,18 +158,25 @@ impl UnsentRequest {
                 // This frees its memory before the next piece of a file, or the response, needs memory.
                 *part = Bytes::new();
             }
-            let Some(files) = self.files.as_mut().filter(|files| !files.is_done()) else { break };
-            let Poll::Ready(read) = files.poll_next(cx)? else { return Ok(()) };
-            self.body = read;
+            let Some(upload) = self.upload.as_mut().filter(|upload| !upload.is_done()) else { break };
+            // The caller of a stream may wait for a reaction to what was sent before it sends more.
+            let Poll::Ready(read) = upload.poll_next(cx)? else { break };
+            self.unflushed = true;
+            if upload.length().is_none() {
+                self.head = chunk_head(mem::replace(&mut self.is_in_chunk, true), read.as_ref().map_or(0, Bytes::len));
+            }
+            self.body = read.unwrap_or_default();
         }
-        self.unflushed = Pin::new(stream).poll_flush(cx).map_err(|error| io_failure(&error))?.is_pending();
+        if self.unflushed {
+            self.unflushed = Pin::new(stream).poll_flush(cx).map_err(|error| io_failure(&error))?.is_pending();
+        }
         Ok(())
     }
 
     /// Extends the deadline by the time that the server has waited for files.
     pub fn excuse(&mut self, deadline: &mut Deadline) {
-        if let Some(files) = &mut self.files {
-            files.excuse(deadline);
+        if let Some(upload) = &mut self.upload {
+            upload.excuse(deadline);
         }
     }
 
@@ -176,11 +186,18 @@ impl UnsentRequest {
     }
 
     /// Returns why no response will come. A server may respond and close before it has read the whole request (413, say): that
-    /// response is still read. But if a file of the request can't be read, the server would wait for the rest forever.
+    /// response is still read. But if the rest of the request can't be read, the server would wait for it forever.
     pub fn unsent(&self) -> Option<Failure> {
         let is_local = |failure: &Failure| failure.kind == ErrorKind::InvalidRequest;
         self.failure.as_ref().filter(|failure| !self.begun || is_local(failure)).cloned()
     }
+}
+
+/// Returns what precedes a chunk of this length, 0 for the end of the body (RFC 9112 section 7.1).
+fn chunk_head(follows_chunk: bool, length: usize) -> Bytes {
+    let line_end = if follows_chunk { "\r\n" } else { "" };
+    let end = if length == 0 { "\r\n" } else { "" };
+    format!("{line_end}{length:x}\r\n{end}").into()
 }
 
 pub(crate) fn io_failure(error: &io::Error) -> Failure {

@@ -60,16 +60,16 @@ impl StreamExchange {
         stream: &StreamPermit,
         request: Request<()>,
         body: Bytes,
-        files: Option<Box<Upload>>,
+        upload: Option<Box<Upload>>,
         saving: Option<Box<Saving>>,
     ) -> Result<Self, Http2Error> {
-        let files = files.filter(|files| !files.is_done());
+        let upload = upload.filter(|upload| !upload.is_done());
         let to_head = *request.method() == Method::HEAD;
         let reads = stream.connection.reads();
-        let sent = stream.connection.send(request, body.is_empty() && files.is_none());
+        let sent = stream.connection.send(request, body.is_empty() && upload.is_none());
         let (response, outgoing, awaited) =
             sent.map_err(|failure| Http2Error::NoReply(NoReply { failure, unsent: true, silent: true }))?;
-        let mut outgoing = BodyUpload { stream: outgoing, rest: body, files, failure: None };
+        let mut outgoing = BodyUpload { stream: outgoing, rest: body, upload, failure: None };
         outgoing.stream.reserve_capacity(outgoing.rest.len());
         Ok(Self { outgoing, response, awaited, to_head, reads, saving })
     }
@@ -225,7 +225,7 @@ struct BodyUpload {
     stream: SendStream<Bytes>,
     rest: Bytes,
     /// The rest of the body, which is read when `rest` was sent.
-    files: Option<Box<Upload>>,
+    upload: Option<Box<Upload>>,
     /// The reason why the rest can't be read.
     failure: Option<Failure>,
 }
@@ -236,41 +236,52 @@ impl BodyUpload {
     fn poll(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
         let mut has_moved = false;
         while self.is_pending() && self.failure.is_none() {
-            if self.rest.is_empty() && !self.poll_files(deadline, cx) {
-                break;
+            if self.rest.is_empty() {
+                match self.poll_upload(deadline, cx) {
+                    Poll::Ready(()) if self.rest.is_empty() => {
+                        // The server has reset the stream if it takes no end.
+                        let _ = self.stream.send_data(Bytes::new(), true);
+                        return true;
+                    }
+                    Poll::Ready(()) => {}
+                    Poll::Pending => break,
+                }
             }
             let Poll::Ready(Some(Ok(room))) = self.stream.poll_capacity(cx) else { break };
             let piece = self.rest.split_to(room.min(self.rest.len()));
             has_moved = true;
             if self.stream.send_data(piece, !self.is_pending()).is_err() {
                 self.rest.clear();
-                self.files = None;
+                self.upload = None;
             }
             self.stream.reserve_capacity(self.rest.len());
         }
         has_moved
     }
 
-    /// Reads on, and returns whether there is something to be sent.
-    fn poll_files(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> bool {
-        let Some(files) = &mut self.files else { return false };
-        let Poll::Ready(read) = files.poll_next(cx) else { return false };
-        files.excuse(deadline);
+    /// Reads on. Ready: there is something to be sent, or the body has ended.
+    fn poll_upload(&mut self, deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(upload) = &mut self.upload else { return Poll::Pending };
+        let read = ready!(upload.poll_next(cx));
+        upload.excuse(deadline);
         match read {
-            Ok(read) => self.rest = read,
-            Err(failure) => self.failure = Some(failure),
+            Ok(read) => self.rest = read.unwrap_or_default(),
+            Err(failure) => {
+                self.failure = Some(failure);
+                return Poll::Pending;
+            }
         }
         self.stream.reserve_capacity(self.rest.len());
-        self.failure.is_none()
+        Poll::Ready(())
     }
 
     fn is_pending(&self) -> bool {
-        !self.rest.is_empty() || self.files.as_ref().is_some_and(|files| !files.is_done())
+        !self.rest.is_empty() || self.upload.as_ref().is_some_and(|upload| !upload.is_done())
     }
 
     /// Returns whether the next piece of a file is being read, for which the server waits.
     fn is_reading(&self) -> bool {
-        self.files.as_ref().is_some_and(|files| files.is_reading())
+        self.upload.as_ref().is_some_and(|upload| upload.is_reading())
     }
 
     fn progress(&self) -> ExchangePhase {

@@ -5,6 +5,7 @@ use headgate_core::options::{BodyEncoding, RequestOptions, ResponseOptions};
 use headgate_core::row::{BodyPiece, OwnOptions, RowBody, RowExtra};
 
 use super::*;
+use crate::upload::UploadSource;
 
 fn prepare(options: &RequestOptions, row: &Row) -> Result<PreparedRequest, Failure> {
     Preparer::new(LiveDefaults::new(Defaults::new(options).expect("good options")), SiteMaker::for_tests()).prepare(row)
@@ -250,8 +251,8 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let mut wire = Vec::new();
     let (_, rest) =
         Preparer::new(LiveDefaults::new(defaults), SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
-    assert_eq!(BodyRest::Files(pieces), rest);
-    end_head(1001, &mut wire);
+    assert_eq!(BodyRest::Upload(UploadSource::Files(pieces)), rest);
+    end_head(Some(1001), &mut wire);
     let head = String::from_utf8(wire).expect("ASCII");
     assert!(head.starts_with("POST /a?b HTTP/1.1\r\n"), "{head}");
     assert!(head.ends_with("\r\ncontent-type: image/png\r\ncontent-length: 1001\r\n\r\n"), "{head}");

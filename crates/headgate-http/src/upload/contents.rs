@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use headgate_core::error::{ErrorKind, Failure, cause};
+use headgate_core::files::open_file::OpenFile;
 use headgate_core::files::{Directory, RefusedPath};
 use headgate_core::message::OptionName;
 use headgate_core::reason::Reason;
@@ -37,6 +38,7 @@ struct PieceLength {
 /// Identifies a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
+    bytes: u64,
     modified: (i64, i64),
     /// Device and inode.
     file: (u64, u64),
@@ -85,6 +87,7 @@ impl BodyContents {
                 BodyPiece::Bytes(bytes) => into.copy_from_slice(&bytes[at.offset as usize..][..count]),
                 BodyPiece::File(path) => length.read(None, path, at.offset, into)?,
                 BodyPiece::FileBelow(below, path) => length.read(Some(below), path, at.offset, into)?,
+                BodyPiece::OpenFile(open) => length.read_open(open, at.offset, into)?,
             }
             filled += count;
             at.offset += count as u64;
@@ -99,22 +102,49 @@ impl PieceLength {
             BodyPiece::Bytes(bytes) => return Ok(Self { bytes: bytes.len() as u64, version: None }),
             BodyPiece::File(path) => open(None, path)?,
             BodyPiece::FileBelow(root, path) => open(Some(root), path)?,
+            BodyPiece::OpenFile(open) => return Self::of_open(open),
         };
         Ok(Self { bytes: metadata.len(), version: Some(FileVersion::of(&metadata)) })
     }
 
+    fn of_open(open: &OpenFile) -> Result<Self, Failure> {
+        let name = Path::new(&*open.name);
+        let metadata = open.file.metadata().map_err(|error| unreadable(name, &error))?;
+        if metadata.len() < open.offset + open.length {
+            return Err(changed(name));
+        }
+        Ok(Self { bytes: open.length, version: Some(FileVersion::of(&metadata)) })
+    }
+
     /// Returns whether the file is unchanged or has only grown.
     fn is_prefix_of(&self, metadata: &Metadata) -> bool {
-        let (then, now) = (self.version, FileVersion::of(metadata));
-        match metadata.len() {
-            length if length == self.bytes => then.is_some_and(|then| then.modified == now.modified),
-            length => length > self.bytes && then.is_some_and(|then| then.file == now.file),
-        }
+        let now = FileVersion::of(metadata);
+        self.version.is_some_and(|then| match now.bytes {
+            bytes if bytes == then.bytes => then.modified == now.modified,
+            bytes => bytes > then.bytes && then.file == now.file,
+        })
     }
 
     fn read(&self, root: Option<&Path>, path: &Path, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let (file, metadata) = open(root, path)?;
-        if !self.is_prefix_of(&metadata) {
+        self.read_version(&file, &metadata, path, offset, into)
+    }
+
+    fn read_open(&self, open: &OpenFile, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
+        let name = Path::new(&*open.name);
+        let metadata = open.file.metadata().map_err(|error| unreadable(name, &error))?;
+        self.read_version(&open.file, &metadata, name, open.offset + offset, into)
+    }
+
+    fn read_version(
+        &self,
+        file: &File,
+        metadata: &Metadata,
+        path: &Path,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), Failure> {
+        if !self.is_prefix_of(metadata) {
             return Err(changed(path));
         }
         file.read_exact_at(into, offset).map_err(|error| match error.kind() {
@@ -126,7 +156,11 @@ impl PieceLength {
 
 impl FileVersion {
     fn of(metadata: &Metadata) -> Self {
-        Self { modified: (metadata.mtime(), metadata.mtime_nsec()), file: (metadata.dev(), metadata.ino()) }
+        Self {
+            bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            file: (metadata.dev(), metadata.ino()),
+        }
     }
 }
 
@@ -173,11 +207,13 @@ pub fn length_now(body: &RowBody) -> u64 {
     let pieces = match body {
         RowBody::Bytes(bytes) => return bytes.len() as u64,
         RowBody::Pieces(pieces) => pieces,
+        RowBody::Stream(stream) => return stream.length().unwrap_or_default(),
     };
     let lengths = pieces.iter().map(|piece| match piece {
         BodyPiece::Bytes(bytes) => bytes.len() as u64,
         BodyPiece::File(path) => fs::metadata(path).ok().filter(Metadata::is_file).map_or(0, |metadata| metadata.len()),
         BodyPiece::FileBelow(root, path) => open_below(root, path).map_or(0, |(_, metadata)| metadata.len()),
+        BodyPiece::OpenFile(open) => open.length,
     });
     lengths.fold(0, u64::saturating_add)
 }
@@ -211,7 +247,7 @@ pub fn join(pieces: &[BodyPiece]) -> Option<Bytes> {
         .iter()
         .map(|piece| match piece {
             BodyPiece::Bytes(bytes) => Some(&bytes[..]),
-            BodyPiece::File(_) | BodyPiece::FileBelow(..) => None,
+            BodyPiece::File(_) | BodyPiece::FileBelow(..) | BodyPiece::OpenFile(_) => None,
         })
         .collect();
     pieces.map(|pieces| pieces.concat().into())

@@ -1,89 +1,42 @@
-//! Uploads a body with files: it is read in chunks as the server accepts them, and is never in memory as a whole.
-//!
-//! A read may take long if the disk is slow or remote. So it runs on one of the worker's few blocking threads
-//! (`engine/worker.rs`), never on its event loop. The threads of `decode/` are not used: there are only as many as cores, and a
-//! disk that hangs would stop decoding.
-//!
-//! A chunk is read only after the previous one was written to the connection. Memory is reserved for a long chunk while uploads
-//! and responses together have at most a quarter of the budget; otherwise the chunk is short, and nothing is reserved. So an
-//! upload never waits for memory. A server may respond while it reads: if the upload waited for the memory that the response
-//! holds, both would wait for each other.
+//! Uploads a body that is not in memory as a whole: files, or a stream that its caller makes while it is sent.
 
 mod contents;
+mod files;
+mod stream;
 
-use std::convert::Infallible;
-use std::future::Future as _;
-use std::panic::resume_unwind;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
-
-use self::contents::{BodyContents, BodyPosition};
-pub use self::contents::{join, length_now, lengths};
-use headgate_core::clock;
-use headgate_core::error::{ErrorKind, Failure};
-use headgate_core::memory::{MemoryBudget, Reservation};
+use headgate_core::error::Failure;
+use headgate_core::memory::MemoryBudget;
 use headgate_core::row::BodyPiece;
+use headgate_core::upload_stream::UploadStream;
 
-use crate::deadline::{Deadline, OwnWait};
+pub use self::contents::{join, length_now, lengths};
+use self::files::FileUpload;
+use self::stream::StreamUpload;
+use crate::deadline::Deadline;
 
-/// The size of a chunk for which memory is reserved.
-const LONG_BYTES: u64 = 64 * 1024;
-/// The size of a chunk without reserved memory.
-const SHORT_BYTES: u64 = 4 * 1024;
+/// The source of a body that is read while it is sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadSource {
+    /// Pieces of which at least one is a file.
+    Files(Arc<[BodyPiece]>),
+    Stream(Arc<UploadStream>),
+}
 
-/// A body with files, and the state of sending it.
+/// A body that is read while it is sent, and the state of sending it.
 #[derive(Debug)]
 pub struct Upload {
-    contents: BodyContents,
-    length: u64,
-    unread_bytes: u64,
-    at: BodyPosition,
-    memory: MemoryBudget,
-    state: UploadState,
-    /// The time in which the server waited for the disk.
-    waited: Duration,
+    body: UploadBody,
+    read_bytes: u64,
 }
 
 #[derive(Debug)]
-enum UploadState {
-    /// The last chunk was written.
-    Ready,
-    Reading {
-        read: JoinHandle<Result<UploadChunk, Failure>>,
-        since: Instant,
-    },
-    Writing(Written),
-}
-
-/// A part of the body that was read.
-#[derive(Debug)]
-struct UploadChunk {
-    bytes: Bytes,
-    /// The position after it.
-    end: BodyPosition,
-    written: Written,
-}
-
-/// Closes when a chunk was written.
-type Written = oneshot::Receiver<Infallible>;
-
-/// The bytes of a chunk with their reservation. Dropping them marks the chunk as written.
-struct ReservedBytes {
-    bytes: Vec<u8>,
-    _reservation: Reservation,
-    _unwritten: oneshot::Sender<Infallible>,
-}
-
-impl AsRef<[u8]> for ReservedBytes {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
+enum UploadBody {
+    Files(FileUpload),
+    Stream(StreamUpload),
 }
 
 impl Upload {
@@ -92,88 +45,63 @@ impl Upload {
     /// # Errors
     /// `invalid_request`: a file does not exist, can't be read, or is no regular file.
     pub async fn begin(pieces: Arc<[BodyPiece]>, memory: MemoryBudget) -> Result<Box<Self>, Failure> {
-        let contents = flatten(spawn_blocking(|| BodyContents::inspect(pieces)).await)?;
-        let length = contents.length();
-        let (at, state, waited) = (BodyPosition::default(), UploadState::Ready, Duration::ZERO);
-        Ok(Box::new(Self { contents, length, unread_bytes: length, at, memory, state, waited }))
+        let body = UploadBody::Files(FileUpload::begin(pieces, memory).await?);
+        Ok(Box::new(Self { body, read_bytes: 0 }))
     }
 
-    /// Returns the length of the whole body.
-    pub fn length(&self) -> u64 {
-        self.length
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// `invalid_request`: it can't be sent a second time.
+    pub fn of_stream(stream: Arc<UploadStream>) -> Result<Box<Self>, Failure> {
+        let body = UploadBody::Stream(StreamUpload::begin(stream)?);
+        Ok(Box::new(Self { body, read_bytes: 0 }))
     }
 
-    /// Returns how many bytes were not read yet.
-    pub(crate) fn unread_bytes(&self) -> u64 {
-        self.unread_bytes
+    /// Returns the length of the whole body, if it is known.
+    pub fn length(&self) -> Option<u64> {
+        match &self.body {
+            UploadBody::Files(files) => Some(files.length()),
+            UploadBody::Stream(stream) => stream.length(),
+        }
+    }
+
+    /// Returns how many bytes were read.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.read_bytes
     }
 
     /// Returns whether the whole body was read.
-    pub fn is_done(&self) -> bool {
-        self.unread_bytes == 0
+    pub(crate) fn is_done(&self) -> bool {
+        match &self.body {
+            UploadBody::Files(files) => files.is_done(),
+            UploadBody::Stream(stream) => stream.is_done(),
+        }
     }
 
-    /// Returns whether a read is in progress, for which the server waits.
+    /// Returns whether a file is being read, for which the server waits. The time that the caller of a stream takes is its own,
+    /// and counts for its timeouts.
     pub(crate) fn is_reading(&self) -> bool {
-        matches!(self.state, UploadState::Reading { .. })
+        matches!(&self.body, UploadBody::Files(files) if files.is_reading())
     }
 
-    /// Returns the next chunk, which is never empty, once the previous one was written. Must not be called after the last chunk.
-    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
-        loop {
-            match &mut self.state {
-                UploadState::Ready => {
-                    self.state = UploadState::Reading { read: self.spawn_read(), since: clock::now() }
-                }
-                UploadState::Reading { read, since } => {
-                    let read = flatten(ready!(Pin::new(read).poll(cx)));
-                    self.waited += since.elapsed();
-                    self.state = UploadState::Ready;
-                    let UploadChunk { bytes, end, written } = read?;
-                    self.state = UploadState::Writing(written);
-                    self.at = end;
-                    self.unread_bytes -= bytes.len() as u64;
-                    return Poll::Ready(Ok(bytes));
-                }
-                UploadState::Writing(written) => {
-                    let _ = ready!(Pin::new(written).poll(cx));
-                    self.state = UploadState::Ready;
-                }
-            }
+    /// Returns the next piece, which is never empty, once the previous one was written. `None`: the body of a stream has ended.
+    /// Must not be called after the end.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        let piece = match &mut self.body {
+            UploadBody::Files(files) => ready!(files.poll_next(cx)).map(Some),
+            UploadBody::Stream(stream) => ready!(stream.poll_next(cx)),
+        };
+        if let Ok(Some(piece)) = &piece {
+            self.read_bytes += piece.len() as u64;
         }
+        Poll::Ready(piece)
     }
 
-    /// Starts reading a chunk in a blocking thread.
-    fn spawn_read(&self) -> JoinHandle<Result<UploadChunk, Failure>> {
-        let mut reservation = self.memory.reservation();
-        let long = self.unread_bytes.min(LONG_BYTES);
-        let has_memory = reservation.leaves_three_quarters(long) && reservation.try_grow_within(long);
-        let length = if has_memory { long } else { long.min(SHORT_BYTES) };
-        let (contents, at) = (self.contents.clone(), self.at);
-        spawn_blocking(move || {
-            let (unwritten, written) = oneshot::channel();
-            let mut bytes = vec![0; length as usize];
-            let (length, end) = contents.read(at, &mut bytes)?;
-            bytes.truncate(length);
-            let owner = ReservedBytes { bytes, _reservation: reservation, _unwritten: unwritten };
-            Ok(UploadChunk { bytes: Bytes::from_owner(owner), end, written })
-        })
-    }
-
-    /// Extends the deadline by the time in which nothing was sent because nothing was read.
+    /// Extends the deadline by the time in which nothing was sent because no file was read.
     pub fn excuse(&mut self, deadline: &mut Deadline) {
-        if !self.waited.is_zero() {
-            deadline.excuse(OwnWait::Files, std::mem::take(&mut self.waited));
+        if let UploadBody::Files(files) = &mut self.body {
+            files.excuse(deadline);
         }
-    }
-}
-
-/// Returns the result of a blocking thread, and resumes its panic.
-fn flatten<T>(joined: Result<Result<T, Failure>, JoinError>) -> Result<T, Failure> {
-    match joined.map_err(JoinError::try_into_panic) {
-        Ok(result) => result,
-        // A panic ends the run, as one of the lane would.
-        Err(Ok(panic)) => resume_unwind(panic),
-        Err(Err(_)) => Err(Failure::new(ErrorKind::Cancelled, "the engine ends")),
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
         first: row.first_began().unwrap_or(started),
         started,
         is_idempotent: true,
+        body_is_consumed: false,
         was_acted_on: false,
         requested_pause: None,
         new_credentials: None,

@@ -6,13 +6,15 @@ use std::sync::PoisonError;
 use std::time::SystemTime;
 
 use headgate_core::clock;
-use headgate_core::error::{ErrorKind, JobError, NetworkEvidence};
+use headgate_core::error::{ErrorKind, Failure, JobError, NetworkEvidence};
 use headgate_core::headers::HeadersRef;
+use headgate_core::reason::Reason;
 use headgate_core::redirect_chain::RedirectChain;
 use headgate_core::response::Response;
 use headgate_core::row::{Outcome, Row};
 use headgate_core::schedule::retry::AttemptEnd;
 use headgate_core::selected::SelectedValues;
+use headgate_core::url_user::without_user;
 use headgate_http::client::{LaneState, Pending, ReceivedResponse};
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::{NoReply, Reply};
@@ -20,6 +22,10 @@ use headgate_http::reply::{NoReply, Reply};
 use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
+
+/// What a body is needed for that its caller can make only once.
+const ONCE_MORE: &str =
+    "a second time, and it is a stream, which can be sent only once: give it as bytes, a file or a Path";
 
 impl Attempt<'_> {
     /// Completes an exchange, and does what follows from it.
@@ -69,6 +75,9 @@ impl Attempt<'_> {
             Ok(ReceivedResponse { reply, .. }) => reply.failure.as_ref(),
             Err(none) => Some(&none.failure),
         };
+        if self.row(Row::needs_consumed_body) {
+            return false;
+        }
         // A connection that has died in a stall is as if the server had closed an idle one (RFC 9110 section 9.2.2).
         if failure.is_some_and(|failure| failure.kind == ErrorKind::ConnectionClosed)
             && self.is_idempotent()
@@ -134,8 +143,8 @@ impl Attempt<'_> {
             Box::pin(self.stream_body(span, (reply, remote_addr), open, state)).await;
             return Ok(Next::Done(Batch::HasRoom));
         }
+        let failure = reply.failure.take().map(|failure| self.explain_consumed(failure, end));
         let row = self.share.lanes.take(self.lane);
-        let failure = reply.failure.take();
         let response = self.response_of(&row, span, reply, failure.is_some(), selected.as_deref());
         let outcome = self.share.outcome(row, Some(span));
         let outcome =
@@ -159,6 +168,7 @@ impl Attempt<'_> {
             return Batch::HasRoom;
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);
+        let failure = self.explain_consumed(failure, end);
         let row = self.share.lanes.take(self.lane);
         self.share.record(Outcome { remote_addr, ..self.share.failed(row, span, failure) }).await
     }
@@ -180,12 +190,30 @@ impl Attempt<'_> {
         let followed = self.row(|row| {
             let method = self.share.method_now(row);
             let redirects = self.share.shared.limits.response.redirects.of(row, method);
-            redirects.follow(row, method, head, is_outside, SystemTime::now())
+            let chain = redirects.follow(row, method, head, is_outside, SystemTime::now())?;
+            match chain {
+                Some(chain) if chain.method.is_none() && row.is_body_consumed() => {
+                    let reason = Reason::new(format!("the redirect needs the body {ONCE_MORE}"));
+                    let url = without_user(&chain.url).into_owned();
+                    Err(Failure::new(ErrorKind::InvalidRequest, reason.with(url)).lasting())
+                }
+                chain => Ok(chain),
+            }
         });
         followed.unwrap_or_else(|failure| {
             reply.failure = Some(failure);
             None
         })
+    }
+
+    /// Returns the failure of a row. It says so if the row was not retried because its body can't be sent once more.
+    fn explain_consumed(&self, failure: Failure, end: AttemptEnd) -> Failure {
+        if !end.is_retryable(self.share.shared.scheduler.retry_on()) || !self.row(Row::is_body_consumed) {
+            return failure;
+        }
+        let Failure { reason: Reason { message, detail }, .. } = failure;
+        let message = format!("{message}; a retry needs the body {ONCE_MORE}");
+        Failure { reason: Reason { message: message.into(), detail }, ..failure }
     }
 
     /// Makes the next request of a redirect chain: at once or, where rows are throttled, when the scheduler starts the row again.

@@ -35,7 +35,7 @@ use headgate_http::redirect::Redirects;
 use headgate_http::save::saving::Saving;
 use headgate_http::sent_body::{BodyRest, end_head};
 use headgate_http::site::Site;
-use headgate_http::upload::Upload;
+use headgate_http::upload::{Upload, UploadSource};
 use http::Method;
 use tokio::time::sleep_until;
 
@@ -58,8 +58,8 @@ pub(super) struct Attempt<'a> {
 struct Sending {
     /// `None`: the request was not made yet.
     site: Option<Rc<Site>>,
-    /// The files of its body, once they were opened.
-    files: Option<Box<Upload>>,
+    /// Its body, if that is read while it is sent, once it was begun.
+    upload: Option<Box<Upload>>,
     /// Its connection was made for it.
     on_new_connection: bool,
     /// A rate limiter has let it pass, or there is none.
@@ -221,13 +221,17 @@ impl<'a> Attempt<'a> {
         }
         let body = match rest {
             BodyRest::Bytes(body) => body,
-            BodyRest::Files(pieces) => {
-                let Some(files) = &sending.files else { return Ok(Sent::Needs(Need::Files(pieces))) };
-                end_head(files.length(), &mut wire);
+            BodyRest::Upload(source) => {
+                let upload = match (&mut sending.upload, source) {
+                    (Some(upload), _) => upload,
+                    (None, UploadSource::Files(pieces)) => return Ok(Sent::Needs(Need::Files(pieces))),
+                    (none, UploadSource::Stream(stream)) => none.insert(Upload::of_stream(stream)?),
+                };
+                end_head(upload.length(), &mut wire);
                 Bytes::new()
             }
         };
-        match client.ready(site, sending.on_new_connection, || self.is_idempotent(), state, cx) {
+        match client.ready(site, sending.on_new_connection, || self.can_send_twice(), state, cx) {
             LaneReadiness::Ready => {}
             LaneReadiness::NoConnection => return Ok(Sent::Needs(Need::Connection)),
             LaneReadiness::Unproven(until) => return Ok(Sent::Needs(Need::ProvenConnection(until))),
@@ -237,7 +241,7 @@ impl<'a> Attempt<'a> {
         {
             return Ok(Sent::Needs(Need::Turn(at)));
         }
-        let (request, timeouts) = ((&**wire, body, &mut sending.files), &self.share.shared.limits.response.timeouts);
+        let (request, timeouts) = ((&**wire, body, &mut sending.upload), &self.share.shared.limits.response.timeouts);
         let pending = client.send(site, request, timeouts, || self.expected(), state, cx)?;
         self.share.lanes.note_sent(self.lane);
         Ok(pending.map_or(Sent::Whole, Sent::Pending))
@@ -248,7 +252,7 @@ impl<'a> Attempt<'a> {
         match need {
             Need::Connection => return self.connect(sending, state).await,
             Need::Files(pieces) => match self.open_files(pieces, state).await {
-                Ok(files) => sending.files = Some(files),
+                Ok(files) => sending.upload = Some(files),
                 Err(failure) => {
                     self.count_own_waits(state);
                     return Err(NoResponse::not_tried(failure));
@@ -343,6 +347,11 @@ impl<'a> Attempt<'a> {
 
     fn is_idempotent(&self) -> bool {
         self.row(|row| method::is_idempotent(self.share.method_now(row)))
+    }
+
+    /// Returns whether the request may be sent once more if a connection that was used before turns out to be closed.
+    fn can_send_twice(&self) -> bool {
+        self.is_idempotent() && !self.row(Row::has_single_use_body)
     }
 
     /// Returns when the attempt began and how long the server took: what it has waited for this process is no part of that.

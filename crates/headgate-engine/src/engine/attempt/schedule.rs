@@ -159,6 +159,7 @@ impl Attempt<'_> {
             first: row.first_began().unwrap_or(started),
             started,
             is_idempotent: share.is_idempotent(row),
+            body_is_consumed: row.is_body_consumed(),
             was_acted_on: row.chain().is_some_and(|chain| chain.method.is_some()),
             requested_pause: pause,
             new_credentials,

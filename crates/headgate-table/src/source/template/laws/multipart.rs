@@ -85,15 +85,16 @@ fn sent<'r>(row: &'r Row) -> (Vec<u8>, Vec<&'r Path>) {
         RowBody::Pieces(pieces) => {
             let bytes = |piece: &BodyPiece| match piece {
                 BodyPiece::Bytes(bytes) => bytes.to_vec(),
-                BodyPiece::File(_) | BodyPiece::FileBelow(..) => FILE.to_vec(),
+                BodyPiece::File(_) | BodyPiece::FileBelow(..) | BodyPiece::OpenFile(_) => FILE.to_vec(),
             };
             let file = |piece: &'r BodyPiece| match piece {
                 BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => Some(&**path),
-                BodyPiece::Bytes(_) => None,
+                BodyPiece::Bytes(_) | BodyPiece::OpenFile(_) => None,
             };
             let files = pieces.iter().filter_map(file).collect();
             (pieces.iter().flat_map(bytes).collect(), files)
         }
+        RowBody::Stream(_) => panic!("a row of a table has no stream"),
     }
 }
 

@@ -1,0 +1,125 @@
+//! A body that its caller makes while it is sent.
+//!
+//! Its length may be known before. A request with another length than it states would be taken for two, or leave the server
+//! waiting. So a body of another length fails, and its last piece is not sent before the caller has ended it.
+
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use headgate_core::error::{ErrorKind, Failure};
+use headgate_core::reason::Reason;
+use headgate_core::upload_stream::UploadStream;
+
+/// A stream that is sent. Dropping it ends that.
+#[derive(Debug)]
+pub(super) struct StreamUpload {
+    stream: Arc<UploadStream>,
+    taken_bytes: u64,
+    /// The piece that completes the stated length.
+    last: Bytes,
+    has_ended: bool,
+}
+
+impl StreamUpload {
+    /// Begins a stream, whose exchange is to be written.
+    ///
+    /// # Errors
+    /// `invalid_request`: it can't be sent a second time.
+    pub(super) fn begin(stream: Arc<UploadStream>) -> Result<Self, Failure> {
+        stream.begin()?;
+        Ok(Self { stream, taken_bytes: 0, last: Bytes::new(), has_ended: false })
+    }
+
+    pub(super) fn length(&self) -> Option<u64> {
+        self.stream.length()
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Returns the next piece, or `None` at the end of the body.
+    ///
+    /// # Errors
+    /// `invalid_request`: the body is longer or shorter than it was to be.
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
+        let length = self.length();
+        while let Some(piece) = ready!(self.stream.poll_next(cx)) {
+            self.taken_bytes += piece.len() as u64;
+            match length {
+                Some(length) if self.taken_bytes > length => {
+                    return Poll::Ready(Err(wrong_length(length, format!("{} bytes or more", self.taken_bytes))));
+                }
+                Some(length) if self.taken_bytes == length => self.last = piece,
+                _ => return Poll::Ready(Ok(Some(piece))),
+            }
+        }
+        self.has_ended = true;
+        if let Some(length) = length.filter(|length| self.taken_bytes < *length) {
+            return Poll::Ready(Err(wrong_length(length, format!("{} bytes", self.taken_bytes))));
+        }
+        let last = mem::take(&mut self.last);
+        Poll::Ready(Ok((!last.is_empty()).then_some(last)))
+    }
+}
+
+impl Drop for StreamUpload {
+    fn drop(&mut self) {
+        self.stream.stop();
+    }
+}
+
+fn wrong_length(length: u64, had: String) -> Failure {
+    let reason = Reason::new(format!("the body has another length than its content-length of {length}"));
+    Failure::new(ErrorKind::InvalidRequest, reason.with(had)).lasting()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// Returns what is sent of a body in these pieces, and the failure.
+    fn sent(length: Option<u64>, pieces: &[&'static str]) -> (String, Option<String>) {
+        let stream = Arc::new(UploadStream::new(length, false));
+        let mut upload = StreamUpload::begin(stream.clone()).expect("it was not begun");
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut sent, mut pieces) = (Vec::new(), pieces.iter());
+        loop {
+            match upload.poll_next(&mut cx) {
+                Poll::Pending => {
+                    let pass = stream.wanted_pass().expect("more is wanted");
+                    stream.push(pass, pieces.next().map(|piece| Bytes::from(*piece)));
+                }
+                Poll::Ready(Ok(Some(piece))) => sent.extend_from_slice(&piece),
+                Poll::Ready(Ok(None)) => return (String::from_utf8(sent).expect("text"), None),
+                Poll::Ready(Err(failure)) => {
+                    assert!(failure.is_lasting);
+                    return (String::from_utf8(sent).expect("text"), Some(failure.reason.to_string()));
+                }
+            }
+            if upload.is_done() {
+                return (String::from_utf8(sent).expect("text"), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_of_another_length_fails_before_its_request_is_complete() {
+        let wrong = |had: &str| Some(format!("the body has another length than its content-length of 4 ({had})"));
+        for (expected, pieces) in [
+            (("abcd", None), &["ab", "cd"][..]),
+            (("abc", wrong("3 bytes")), &["ab", "c"]),
+            (("ab", wrong("5 bytes or more")), &["ab", "cd", "e"]),
+            (("", wrong("6 bytes or more")), &["abcdef", "g"]),
+            (("", wrong("0 bytes")), &[]),
+        ] {
+            assert_eq!((expected.0.to_owned(), expected.1), sent(Some(4), pieces));
+        }
+        assert_eq!([("abc".into(), None), (String::new(), None)], [sent(None, &["ab", "c"]), sent(None, &[])]);
+        assert_eq!((String::new(), None), sent(Some(0), &[]));
+    }
+}
