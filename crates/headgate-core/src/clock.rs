@@ -1,10 +1,42 @@
 //! The monotonic clock, and wall-clock times from it, at the price of one reading for both.
+//!
+//! A virtual clock moves it ahead of the system's: so times of this clock are never compared with `Instant::now` or
+//! `Instant::elapsed`, and timers of the event loop are those of `timer`.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// How far virtual clocks have moved the time ahead of the system's, in nanoseconds. It never decreases, since an `Instant`
+/// must not go back.
+static AHEAD_NS: AtomicU64 = AtomicU64::new(0);
+
 /// Returns the time that all rules go by. Everything in the engine reads it here and nowhere else, so that a test can move it.
+#[inline]
 pub fn now() -> Instant {
-    Instant::now()
+    match AHEAD_NS.load(Ordering::Relaxed) {
+        0 => Instant::now(),
+        ahead_ns => Instant::now() + Duration::from_nanos(ahead_ns),
+    }
+}
+
+/// Returns the time since then.
+pub fn elapsed(since: Instant) -> Duration {
+    now().saturating_duration_since(since)
+}
+
+/// Returns how far the clock is ahead of the system's.
+pub(crate) fn ahead() -> Duration {
+    Duration::from_nanos(AHEAD_NS.load(Ordering::Relaxed))
+}
+
+/// Converts a time of the clock to one of the system's.
+pub(crate) fn of_system(at: Instant) -> Instant {
+    at.checked_sub(ahead()).unwrap_or_else(Instant::now)
+}
+
+/// Moves the clock ahead.
+pub(crate) fn advance(time: Duration) {
+    AHEAD_NS.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
 /// Returns the time of day, by which cookies expire.

@@ -47,6 +47,8 @@ pub mod source_size;
 pub mod stall;
 pub mod status_set;
 pub mod target;
+pub mod timer;
 pub mod token_source;
 pub mod upload_stream;
 pub mod url_user;
+pub mod virtual_clock;

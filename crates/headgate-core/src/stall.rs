@@ -32,16 +32,18 @@ pub struct ClockReading {
     pub monotonic: Instant,
     /// The time since the machine was started, including suspend.
     pub boot: Duration,
+    /// How far virtual clocks have moved the monotonic clock ahead: a jump of the time is no stall.
+    pub jumped: Duration,
 }
 
 impl ClockReading {
     pub fn now() -> Self {
         let monotonic = clock::now();
-        Self { monotonic, boot: boot_time(monotonic) }
+        Self { monotonic, boot: boot_time(monotonic), jumped: clock::ahead() }
     }
 
     fn after(self, time: Duration) -> Self {
-        Self { monotonic: self.monotonic + time, boot: self.boot + time }
+        Self { monotonic: self.monotonic + time, boot: self.boot + time, ..self }
     }
 }
 
@@ -140,6 +142,7 @@ impl StallClock {
         let planned = self.planned?;
         let total = now.boot.saturating_sub(planned.boot);
         let monotonic = now.monotonic.saturating_duration_since(planned.monotonic);
+        let monotonic = monotonic.saturating_sub(now.jumped.saturating_sub(planned.jumped));
         let total = total.max(monotonic);
         if total < STALL {
             return None;
@@ -291,7 +294,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     fn start() -> ClockReading {
-        ClockReading { monotonic: Instant::now(), boot: Duration::from_secs(1000) }
+        ClockReading { monotonic: Instant::now(), boot: Duration::from_secs(1000), jumped: Duration::ZERO }
     }
 
     /// Returns a clock that beats until `beats` have passed, then at each of these times once more; and its start.

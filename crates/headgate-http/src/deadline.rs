@@ -4,7 +4,7 @@
 //! lane has one timer, lets it run, and reads the clock instead. If the deadline has moved when the timer fires, the timer is
 //! reset: so it is touched once per timeout, not once per request.
 
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use headgate_core::clock;
 use headgate_core::message::OptionName;
 use headgate_core::stall::{STALL, Stalls};
+use headgate_core::timer::{Sleep, sleep_until};
 use tokio::task::unconstrained;
-use tokio::time::Sleep;
 
 use crate::response_timeouts::Limit;
 
@@ -53,7 +53,7 @@ pub struct Deadline {
     wakes_at: Option<Instant>,
     /// The time by which each kind of wait has extended the deadline, in nanoseconds to save memory: there are many lanes.
     excused_ns: [u64; OWN_WAITS],
-    sleep: Pin<Box<Sleep>>,
+    sleep: Sleep,
 }
 
 impl Deadline {
@@ -72,7 +72,7 @@ impl Deadline {
             stalled_ns: stalls.stalled_ns(),
             wakes_at: None,
             excused_ns: [0; OWN_WAITS],
-            sleep: Box::pin(tokio::time::sleep_until(at.into())),
+            sleep: sleep_until(at),
         }
     }
 
@@ -168,6 +168,13 @@ impl Deadline {
         self.latest.map_or(self.at, |latest| latest.min(self.at))
     }
 
+    /// Makes a virtual clock not stop at this deadline: no exchange has one now.
+    pub fn release(&mut self) {
+        if self.sleep.release() {
+            self.wakes_at = None;
+        }
+    }
+
     /// Returns whether the deadline has passed; if not, the task of `cx`, always the same one, is woken when it has.
     pub(crate) fn poll_passed(&mut self, cx: &mut Context<'_>) -> bool {
         self.poll_passed_at(clock::now(), cx)
@@ -183,10 +190,10 @@ impl Deadline {
             due = self.due().at;
         }
         if self.wakes_at.is_none_or(|wakes_at| wakes_at <= now || wakes_at > due) {
-            self.sleep.as_mut().reset(due.into());
+            self.sleep.reset(due);
             // This is pending, unless the deadline has passed since the clock was read.
             // Unconstrained: a task without poll budget would not be registered with the timer.
-            let passed = pin!(unconstrained(self.sleep.as_mut())).poll(cx).is_ready();
+            let passed = pin!(unconstrained(&mut self.sleep)).poll(cx).is_ready();
             self.wakes_at = (!passed).then_some(due);
             return passed;
         }
@@ -262,6 +269,7 @@ mod tests {
         let before = |time: Duration| ClockReading {
             monotonic: now.monotonic.checked_sub(time).expect("the machine runs for longer"),
             boot: now.boot.saturating_sub(time),
+            ..now
         };
         // The loop last ran 6 s ago, when its next beat was due.
         let stalls = Rc::new(Stalls::default());

@@ -162,7 +162,7 @@ impl IncomingBody {
             let since = clock::now();
             Box::pin(self.reservation.grow(bytes)).await;
             // The server is not responsible for this wait.
-            deadline.excuse(OwnWait::Memory, since.elapsed());
+            deadline.excuse(OwnWait::Memory, clock::elapsed(since));
         }
     }
 

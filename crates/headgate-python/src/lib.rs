@@ -27,6 +27,7 @@ mod server;
 mod stream;
 mod token;
 mod upload;
+mod virtual_clock;
 
 use pyo3::prelude::*;
 
@@ -69,6 +70,7 @@ mod _headgate {
     use super::stream::ResponseStream;
     #[pymodule_export]
     use super::upload::UploadStream;
+    use super::virtual_clock::{VirtualClock, Working};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,12 +5,15 @@ use std::mem;
 use std::os::fd::IntoRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::HostBy;
 use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
+use headgate_core::virtual_clock::{self, Registered};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -38,6 +41,8 @@ struct MockConnector {
     single_use: bool,
     /// Connections that the caller has not accepted yet: at most as many as the engines have lanes.
     waiting: Mutex<MockState>,
+    /// The time of a virtual clock for which the event loop waits.
+    timer: Mutex<Option<Registered>>,
 }
 
 enum MockState {
@@ -53,6 +58,10 @@ impl MockNetwork {
 }
 
 impl MockConnector {
+    fn set_timer(&self, timer: Option<Registered>) {
+        *self.timer.lock().unwrap_or_else(PoisonError::into_inner) = timer;
+    }
+
     fn waiting(&self) -> MutexGuard<'_, MockState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,12 +94,13 @@ impl MockNetwork {
     /// Creates a mock network; `single_use` means that each connection carries one request only.
     #[new]
     fn new(single_use: bool) -> PyResult<Self> {
-        let descriptor = Descriptor::new().map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let descriptor = Descriptor::new(false).map_err(|error| PyOSError::new_err(error.to_string()))?;
         let (process, waiting) = (process::id(), Mutex::new(MockState::Open(Vec::new())));
-        Ok(Self(Arc::new(MockConnector { process, descriptor, single_use, waiting })))
+        Ok(Self(Arc::new(MockConnector { process, descriptor, single_use, waiting, timer: Mutex::default() })))
     }
 
-    /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted.
+    /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted, when a time has
+    /// come (see `begin_wait`), or when a virtual clock asks whether the loop has anything to do.
     fn fileno(&self) -> i32 {
         self.0.descriptor.number()
     }
@@ -104,8 +114,36 @@ impl MockNetwork {
         }
     }
 
+    /// Returns the time by which the event loop goes, in seconds: a virtual clock moves it.
+    #[staticmethod]
+    fn time() -> f64 {
+        static FIRST: OnceLock<Instant> = OnceLock::new();
+        clock::elapsed(*FIRST.get_or_init(clock::now)).as_secs_f64()
+    }
+
+    /// Makes the descriptor readable when this time of a virtual clock has passed. Returns `False` if there is none.
+    fn begin_wait(&self, seconds: f64) -> bool {
+        let Ok(time) = Duration::try_from_secs_f64(seconds) else { return false };
+        let connector = Arc::downgrade(&self.0);
+        let timer = virtual_clock::call_at(clock::now() + time, move || {
+            if let Some(connector) = connector.upgrade() {
+                connector.descriptor.wake();
+            }
+        });
+        let is_virtual = timer.is_some();
+        self.0.set_timer(timer);
+        is_virtual
+    }
+
+    /// Ends the wait: the event loop has something to do.
+    fn end_wait(&self) {
+        self.0.set_timer(None);
+    }
+
     /// Closes the mock: later attempts to connect fail.
     fn close(&self) {
+        self.0.set_timer(None);
+        self.0.descriptor.end_part();
         *self.0.waiting() = MockState::Closed;
     }
 }

@@ -12,11 +12,11 @@ mod linux {
     use std::os::fd::{AsFd as _, AsRawFd, RawFd};
     use std::time::{Duration, Instant};
 
-    use headgate_core::clock;
+    use headgate_core::timer::sleep_until;
+    use headgate_core::{clock, virtual_clock};
     use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
-    use tokio::time::sleep_until;
 
     /// Waits of this length and more use the event loop's own timers, which are fine enough for them.
     const FAR: Duration = Duration::from_secs(10);
@@ -59,10 +59,10 @@ mod linux {
                 return;
             }
             match &self.timer {
-                Some(timer) if left < FAR && set(timer, left).is_ok() => {
+                Some(timer) if left < FAR && !virtual_clock::is_active() && set(timer, left).is_ok() => {
                     let _ = timer.async_io(Interest::READABLE, read).await;
                 }
-                _ => sleep_until(time.into()).await,
+                _ => sleep_until(time).await,
             }
         }
     }
@@ -81,7 +81,7 @@ mod linux {
 mod other {
     use std::time::Instant;
 
-    use tokio::time::sleep_until;
+    use headgate_core::timer::sleep_until;
 
     #[derive(Debug)]
     pub(crate) struct Alarm;
@@ -94,7 +94,7 @@ mod other {
         /// Waits until `time`; `None`: not at all.
         pub(crate) async fn until(&self, time: Option<Instant>) {
             if let Some(time) = time {
-                sleep_until(time.into()).await;
+                sleep_until(time).await;
             }
         }
     }

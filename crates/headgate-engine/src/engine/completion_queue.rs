@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use headgate_core::row::{Outcome, OutcomeReceiver, ReplyTo};
 use headgate_core::selected::SelectValues;
+use headgate_core::virtual_clock;
 
 use crate::engine::waker::WakeCaller;
 
@@ -131,6 +132,7 @@ impl CompletionQueue {
         if self.is_closed.load(Ordering::Relaxed) {
             return;
         }
+        virtual_clock::note_activity();
         let mut state = self.state();
         if self.is_closed.load(Ordering::Relaxed) {
             return;

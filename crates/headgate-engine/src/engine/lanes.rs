@@ -63,7 +63,7 @@ impl Span {
 
     /// Returns the span of an attempt that ends now.
     fn since(started: Instant) -> Self {
-        Self { started, elapsed: started.elapsed() }
+        Self { started, elapsed: clock::elapsed(started) }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod machine;
 pub(crate) mod memory_limit;
 mod network;
 mod outcomes;
+mod participant;
 pub(crate) mod renewal;
 mod scheduling;
 mod share;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::row::{Outcome, OutcomeRef, Row};
 use headgate_http::origin_credentials::refuses_credentials;
@@ -23,7 +24,7 @@ impl Share {
             row,
             method: self.method_of(row),
             attempts: row.attempts_before() + u16::from(span.is_some()),
-            started_at_us: self.unix_us(span.map_or_else(Instant::now, |span| span.started)),
+            started_at_us: self.unix_us(span.map_or_else(clock::now, |span| span.started)),
             elapsed_us: span.map_or(0, |span| span.elapsed.as_micros() as u64),
             remote_addr: None,
             response: None,

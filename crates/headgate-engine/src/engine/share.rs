@@ -13,6 +13,7 @@ use headgate_core::error::JobError;
 use headgate_core::row::Outcome;
 use headgate_core::schedule::decision::Decision;
 use headgate_core::schedule::slots::Slots;
+use headgate_core::virtual_clock;
 use headgate_http::client::Client;
 use headgate_http::h1::read_reservation::ReadReservation;
 use headgate_http::request::Preparer;
@@ -118,6 +119,7 @@ impl Share {
         }
         let mut may_be_set = true;
         loop {
+            virtual_clock::note_activity();
             self.record_unrecorded().await;
             // Before the decision, so that no change after it is missed.
             let (scheduler_changed, rows_came) = (scheduler.changed(), scheduler.rows.available());

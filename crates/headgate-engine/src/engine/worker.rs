@@ -13,6 +13,7 @@ use headgate_core::schedule::hosts::HostTable;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::slots::Slots;
 use headgate_core::stall::{BEAT, ClockReading};
+use headgate_core::virtual_clock;
 use headgate_http::client::Client;
 use headgate_http::decode::pool::ThreadPool;
 use headgate_http::dial::connect::Connector;
@@ -29,6 +30,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::engine::completion_queue;
 use crate::engine::machine;
+use crate::engine::participant::{self, WorkerPart};
 use crate::engine::share::Share;
 use crate::engine::shared::Shared;
 use crate::engine::worker_index::WorkerIndex;
@@ -77,7 +79,10 @@ pub(crate) fn runtime() -> Result<LocalRuntime, JobError> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(machine::FILE_READERS)
-        .on_thread_park(completion_queue::wake_awaited)
+        .on_thread_park(|| {
+            completion_queue::wake_awaited();
+            participant::respond();
+        })
         .build_local(LocalOptions::default())
         .map_err(|error| JobError::internal(format!("an event loop can't be created: {error}")))
 }
@@ -120,6 +125,7 @@ impl Worker {
         // An engine that was idle for an hour has missed many, and needs one.
         sweeps.set_missed_tick_behavior(MissedTickBehavior::Delay);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let part = WorkerPart::begin();
         let mut is_open = true;
         loop {
             let has_shares = !self.shares.borrow().is_empty();
@@ -134,6 +140,8 @@ impl Worker {
                 },
                 () = self.share_ended.notified() => {}
                 route = self.recalls.next(self.index) => self.client.pool.borrow_mut().cede(&route),
+                // The time may have jumped.
+                () = part.asked() => self.client.pool.borrow_mut().sweep(clock::now()),
                 _ = sweeps.tick(), if has_work => self.client.pool.borrow_mut().sweep(clock::now()),
                 _ = beats.tick(), if has_shares => self.beat(),
             }
@@ -152,6 +160,7 @@ impl Worker {
     }
 
     fn obey(self: &Rc<Self>, order: Order) {
+        virtual_clock::note_activity();
         match order {
             Order::Begin(run, begin) => self.begin(run, *begin),
             Order::Cancel(run, rows) => {

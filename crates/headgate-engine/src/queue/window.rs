@@ -68,7 +68,7 @@ impl Window {
             let full = |state: &mut WindowState| !state.closed && self.room(state, rows) == 0;
             state = self.moved.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
             state.full_since = None;
-            state.waited += since.elapsed();
+            state.waited += clock::elapsed(since);
         }
         (!state.closed).then(|| self.room(&state, rows))
     }

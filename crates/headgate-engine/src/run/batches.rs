@@ -322,7 +322,7 @@ impl BatchFlow {
             // The run numbers the rows of all its callers.
             outcome.row.ordinal = number;
             results.builder.push_owned(outcome, failed);
-            self.gathered_since.get_or_insert_with(Instant::now);
+            self.gathered_since.get_or_insert_with(clock::now);
             self.is_full = results.builder.is_full();
         }
         Ok(())

@@ -12,6 +12,7 @@ use headgate_core::row::Row;
 use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::selected::SelectValues;
+use headgate_core::virtual_clock;
 use headgate_http::defaults::HeaderChange;
 use headgate_http::live_defaults::{LiveDefaults, LiveHeader};
 
@@ -72,6 +73,7 @@ impl Run {
     /// Queues rows of the caller, each with the completion queue for its outcome, and returns the first of their consecutive
     /// ordinals. It does not wait: the caller bounds the number of rows. `None`: the run has ended, and the rows are dropped.
     pub fn feed(&self, mut rows: Vec<Row>) -> Option<u64> {
+        virtual_clock::note_activity();
         let first = self.next_ordinal.fetch_add(rows.len() as u64, Ordering::Relaxed);
         for (row, ordinal) in rows.iter_mut().zip(first..) {
             row.ordinal = ordinal;
@@ -170,7 +172,7 @@ impl Run {
     /// as ended, even if the output can't be written because its reader does not read.
     pub fn wait(&self, timeout: Duration) -> bool {
         let aborts_at = || self.aborted.get().map(|aborted| *aborted + LONGEST_ABORT);
-        self.done.wait(timeout, aborts_at) || aborts_at().is_some_and(|at| at <= clock::now())
+        self.done.wait(timeout, aborts_at) || aborts_at().is_some_and(|at| at <= Instant::now())
     }
 
     /// Starts no more requests; those in flight have the run's grace period to finish.
@@ -180,7 +182,7 @@ impl Run {
 
     /// Stops the run and cancels requests in flight. Outcomes received so far are written.
     pub fn abort(&self) {
-        let _ = self.aborted.set(clock::now());
+        let _ = self.aborted.set(Instant::now());
         self.stop_at(clock::now());
         self.done.reevaluate();
     }

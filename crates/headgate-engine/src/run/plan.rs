@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow_schema::SchemaRef;
 use headgate_core::boundary_salt::BoundarySalt;
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
@@ -213,7 +213,7 @@ impl PreparedOutput {
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let had_failed = job.last_commit().had_failed();
-                let started = job.start(options, window.clone(), Box::new(Instant::now))?;
+                let started = job.start(options, window.clone(), Box::new(clock::now))?;
                 let RunningJob { sink, progress, responders, budgets } = started;
                 let state = JobState { progress, responders, budgets, rows_before, resumable, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
@@ -221,7 +221,7 @@ impl PreparedOutput {
             Self::Retry(retry) => {
                 // Rows that fail whatever is done come first in each retry.
                 let had_failed = false;
-                let started = retry.start(options, Box::new(Instant::now))?;
+                let started = retry.start(options, Box::new(clock::now))?;
                 let RunningJob { sink, progress, responders, budgets } = started;
                 let state = JobState { progress, responders, budgets, rows_before: 0, resumable: true, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }

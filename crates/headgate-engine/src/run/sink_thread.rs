@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use headgate_core::clock;
 use headgate_core::error::JobError;
+use headgate_core::virtual_clock::CallerWaits;
 use headgate_http::save::paths::Unused;
 use headgate_table::columns::builder::OutcomeBatch;
 use headgate_table::sink::{Ending, Shortage, Sink};
@@ -41,12 +42,12 @@ impl Done {
     }
 
     /// Waits for the end of the run for at most `timeout`, and not beyond the time that `deadline` returns. Returns whether the
-    /// run has ended.
+    /// run has ended. These times are real ones, also with a virtual clock: the caller does not wait for a request.
     pub(super) fn wait(&self, timeout: Duration, deadline: impl Fn() -> Option<Instant>) -> bool {
-        let until = clock::now().checked_add(timeout);
+        let until = Instant::now().checked_add(timeout);
         let mut at = self.lock();
         while at.is_none() {
-            let now = clock::now();
+            let now = Instant::now();
             let Some(left) =
                 until.into_iter().chain(deadline()).min().map(|until| until.saturating_duration_since(now))
             else {
@@ -108,6 +109,8 @@ pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
         let _ended = SetAtTheEnd(thread.done.clone());
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");
+        // The caller may do something else while the run continues.
+        let _waits = CallerWaits::begin();
         let threads = thread.own_engine.then(|| thread.engine.threads_ended());
         let mut thread = Stopping { thread, all_is_written: false };
         match thread.thread.run() {
@@ -178,7 +181,7 @@ impl SinkThread {
             tokio::select! {
                 batch = self.outcomes.recv() => {
                     let Ok(batch) = batch else { return Ok(ControlFlow::Continue(())) };
-                    if space_checked.elapsed() >= SPACE_INTERVAL {
+                    if clock::elapsed(space_checked) >= SPACE_INTERVAL {
                         self.check_space();
                         space_checked = clock::now();
                     }

@@ -7,6 +7,7 @@ use headgate_core::error::JobError;
 use headgate_core::message::Message;
 use headgate_core::row::RowBatch;
 use headgate_core::source_size::SourceSize;
+use headgate_core::virtual_clock::Working;
 use headgate_table::source::{SKIP_STEP, Source};
 
 use crate::engine::failure::FirstFailure;
@@ -63,7 +64,7 @@ impl SourceThread {
             }
         }
         while next < end
-            && let Some(mut batch) = self.source.next_batch()?
+            && let Some(mut batch) = self.next_batch()?
         {
             self.note_size();
             if batch.is_empty() {
@@ -80,6 +81,11 @@ impl SourceThread {
         self.size.lock().unwrap_or_else(PoisonError::into_inner).rows.get_or_insert(next);
         let _ = self.input_rows.set(next);
         Ok(())
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RowBatch>, JobError> {
+        let _working = Working::begin();
+        self.source.next_batch()
     }
 
     /// Sends a batch. Returns `false` if no rows are needed any more.

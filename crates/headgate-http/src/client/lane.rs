@@ -9,10 +9,12 @@ use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::message::OptionName;
 use headgate_core::stall::Stalls;
+use headgate_core::virtual_clock::Working;
 
 use crate::deadline::Deadline;
 use crate::dial::forward::PROXY_AUTHENTICATION_REQUIRED;
 use crate::dial::policy::{REDIRECTED_INSIDE, Remote, blocked};
+use crate::dial::stream::Stream;
 use crate::h1::transfer::UnsentRequest;
 use crate::h2::resends::Resends;
 use crate::h2::streams::StreamPermit;
@@ -39,6 +41,8 @@ pub struct LaneState {
     pub(super) waited_for_stream: Duration,
     /// Connections that were made for its requests, and how long that took.
     pub(super) connected: Connected,
+    /// Its exchange over the network: a virtual clock does not know how long that takes.
+    pub(super) on_network: Working,
 }
 
 /// Connections that were made, and how long that took.
@@ -61,6 +65,7 @@ impl LaneState {
             waited_for_dns: Duration::ZERO,
             waited_for_stream: Duration::ZERO,
             connected: Connected::default(),
+            on_network: Working::default(),
         }
     }
 
@@ -94,12 +99,14 @@ impl LaneState {
 
     /// Takes a connection back whose exchange has ended, and which can take another request.
     pub(crate) fn take_back(&mut self, mut lease: Lease) {
+        self.on_network = Working::default();
         lease.set_idle_since(clock::now());
         self.held = (!lease.is_single_use()).then_some(lease);
     }
 
     /// Begins another request.
     pub fn begin(&mut self) {
+        self.on_network = Working::default();
         self.resends = Resends::default();
         self.was_resent = false;
     }
@@ -153,8 +160,15 @@ impl LaneState {
             && self.held.as_mut().is_some_and(|lease| lease.connection().refusal(status).is_some())
     }
 
+    /// Returns the work of an exchange on what it holds, if that is not a mock transport.
+    pub(super) fn work_on_network(&mut self) -> Working {
+        let is_mock = |lease: &mut Lease| matches!(lease.connection().stream, Stream::InProcess(_));
+        if self.held.as_mut().is_some_and(is_mock) { Working::default() } else { Working::begin() }
+    }
+
     /// Ends an exchange whose response was whole; `reusable`: the connection can take another request.
     pub(super) fn end_exchange(&mut self, reusable: bool, now: Instant) {
+        self.on_network = Working::default();
         match &mut self.held {
             Some(lease) if reusable && !lease.is_single_use() => lease.set_idle_since(now),
             _ => self.held = None,

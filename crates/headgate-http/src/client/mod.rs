@@ -24,6 +24,7 @@ pub use self::open_body::OpenBody;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::stall::Stalls;
+use headgate_core::virtual_clock::Working;
 
 use crate::decode::Decoder;
 use crate::decode::pool::ThreadPool;
@@ -134,6 +135,8 @@ impl Client {
     /// Returns the connection of a lane that sends nothing for now to the pool.
     pub fn rest(&self, lane: &mut LaneState) {
         lane.stream = None;
+        lane.deadline.release();
+        lane.on_network = Working::default();
         if let Some(held) = lane.held.take() {
             self.pool.borrow_mut().put(held, clock::now());
         }

@@ -8,7 +8,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::host_connections::HostPermit;
 use headgate_core::message::OptionName;
 use headgate_core::schedule::hosts::Speaks;
-use tokio::time::timeout_at;
+use headgate_core::timer::timeout_at;
 
 use crate::client::{AttemptLimits, Client, LaneState};
 use crate::dial::connect::{ConnectBy, Connection, timed_out};
@@ -72,7 +72,7 @@ impl Client {
                 break;
             }
             let is_needed = streams.needs_connection(waiting.is_some(), speaks_http2)
-                || speaks_http2.is_none() && begun.elapsed() >= FIRST_CONTACT;
+                || speaks_http2.is_none() && clock::elapsed(begun) >= FIRST_CONTACT;
             if is_needed && self.pool.borrow().has_capacity() {
                 if let Some(receiver) = waiting.take() {
                     streams.cancel_wait(receiver);
@@ -83,8 +83,8 @@ impl Client {
             // Now and then: what else there is may have changed without a word.
             let until = (clock::now() + FIRST_CONTACT).min(lane.deadline.at());
             let since = clock::now();
-            let granted = timeout_at(until.into(), receiver).await;
-            lane.waited_for_stream += since.elapsed();
+            let granted = timeout_at(until, receiver).await;
+            lane.waited_for_stream += clock::elapsed(since);
             match granted {
                 Ok(Ok(Granted::Stream(stream))) => return lane.hold(stream),
                 Ok(Ok(Granted::Recheck) | Err(_)) => waiting = None,
@@ -135,7 +135,7 @@ impl Client {
             Err(failure) => Err(failure),
         };
         lane.connected.connections += u64::from(connected.is_ok());
-        lane.connected.time += found_at.elapsed();
+        lane.connected.time += clock::elapsed(found_at);
         let made = match connected {
             Ok(connection) if connection.is_http2 => {
                 Box::pin(self.begin_http2(route, limits, (connection, permit), by)).await
@@ -190,7 +190,7 @@ impl Client {
                 }
             }
         };
-        timeout_at(by.time.into(), opened).await.map_err(|_| {
+        timeout_at(by.time, opened).await.map_err(|_| {
             let message = "no other connection to the host was closed in time";
             timed_out(message, by).of_ours()
         })
@@ -207,7 +207,7 @@ impl Client {
         permit.set_bytes(HTTP2_IDLE_BYTES + connection.stream.held_bytes());
         let options =
             Http2Options { max_streams: route.key.transport.http2_streams(), window_bytes: limits.window_bytes };
-        let begun = timeout_at(by.time.into(), Http2Connection::begin(connection, options, permit)).await;
+        let begun = timeout_at(by.time, Http2Connection::begin(connection, options, permit)).await;
         begun.unwrap_or_else(|_| {
             let message = "the HTTP/2 connection did not begin in time";
             Err(timed_out(message, by))

@@ -76,6 +76,7 @@ impl Client {
         lane: &mut LaneState,
         cx: &mut Context<'_>,
     ) -> Result<Option<Pending>, Failure> {
+        lane.on_network = lane.work_on_network();
         if site.route.is_http2() {
             let translated = self.translator.borrow_mut().translate(wire, site.route.key.origin.https);
             let (request, beginning) = translated.inspect_err(|_| lane.leave_stream())?;
@@ -152,7 +153,7 @@ impl Client {
         } else {
             connection.poll_readable(cx).map(|()| Err(None))
         };
-        if read.is_pending() && lane.deadline.poll_passed_at(sent_now.unwrap_or_else(Instant::now), cx) {
+        if read.is_pending() && lane.deadline.poll_passed_at(sent_now.unwrap_or_else(clock::now), cx) {
             return Poll::Ready(Err(None));
         }
         read

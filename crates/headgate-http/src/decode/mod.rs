@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use self::decoding::Decoding;
 pub use self::encoding::ContentEncodings;
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::memory::Reservation;
 use headgate_core::message::OptionName;
@@ -106,7 +107,7 @@ impl Decoder {
     ///
     /// Cancelling it cancels the work, unless that has started.
     pub async fn run_in_pool<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        self.pool.run(WorkLength::Long, Instant::now(), |_, _| work()).await.0
+        self.pool.run(WorkLength::Long, clock::now(), |_, _| work()).await.0
     }
 
     /// Decodes a body with these content encodings. If that fails, the result has the encoded body and the failure:
@@ -153,12 +154,12 @@ impl Decoder {
                     length = Some(if length.is_none() { WorkLength::Short } else { WorkLength::Long });
                 }
                 // A stall took the time, and has just extended the deadline.
-                StopReason::TimedOut if !deadline.has_passed(Instant::now()) => length = Some(WorkLength::Long),
+                StopReason::TimedOut if !deadline.has_passed(clock::now()) => length = Some(WorkLength::Long),
                 StopReason::NoMemory { needed } => {
-                    let since = Instant::now();
+                    let since = clock::now();
                     encoded.reservation.grow(needed.saturating_sub(encoded.reservation.bytes())).await;
                     // The server is not to blame for full memory.
-                    deadline.excuse(OwnWait::Memory, since.elapsed());
+                    deadline.excuse(OwnWait::Memory, clock::elapsed(since));
                 }
                 reason => {
                     let EncodedBody { bytes, mut reservation, .. } = encoded;
@@ -174,7 +175,7 @@ impl Decoder {
     fn decode_inline(&self, mut encoded: EncodedBody, by: Instant) -> Decoded {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
-        let bounds = Bounds { bytes: INLINE_BYTES, until: Instant::now() + INLINE_TIME };
+        let bounds = Bounds { bytes: INLINE_BYTES, until: clock::now() + INLINE_TIME };
         // Nothing is reserved for the buffer, which exists once for each worker.
         let meter = Meter::new(bounds, by, &|| true, Reservation::default(), 0);
         let decoded = encoded.start(meter).read_to_end(&mut scratch);
@@ -218,7 +219,7 @@ impl EncodedBody {
     /// with each chunk.
     fn decode(mut self, length: WorkLength, by: Instant, is_wanted: &dyn Fn() -> bool) -> Decoded {
         let bounds = match length {
-            WorkLength::Short => Bounds { bytes: SHORT_BYTES, until: Instant::now() + SHORT_TIME },
+            WorkLength::Short => Bounds { bytes: SHORT_BYTES, until: clock::now() + SHORT_TIME },
             WorkLength::Long => Bounds { bytes: u64::MAX, until: by },
         };
         let held = self.bytes.capacity() as u64;

@@ -13,6 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, oneshot};
 
 use headgate_core::clock;
+use headgate_core::virtual_clock::Working;
 
 /// How long an idle thread lives: as long as the pool.
 const KEEP_ALIVE: Duration = Duration::from_hours(24 * 365);
@@ -86,7 +87,7 @@ impl ThreadPool {
         by: Instant,
         work: impl FnOnce(Instant, &dyn Fn() -> bool) -> T + Send + 'static,
     ) -> (T, Duration) {
-        let since = clock::now();
+        let (since, _working) = (clock::now(), Working::begin());
         let permit = match length {
             WorkLength::Short => None,
             WorkLength::Long => self.long.clone().acquire_owned().await.ok(),
@@ -94,7 +95,7 @@ impl ThreadPool {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move || {
             let _permit = permit;
-            let waited = since.elapsed();
+            let waited = clock::elapsed(since);
             let result = catch_unwind(AssertUnwindSafe(|| work(by + waited, &|| !sender.is_closed())));
             // This fails if the caller has stopped waiting.
             let _ = sender.send((result, waited));

@@ -16,7 +16,8 @@ use headgate_core::message::OptionName;
 use headgate_core::origin::{HostName, Origin};
 use headgate_core::reason::Reason;
 use headgate_core::schedule::hosts::{Host, Speaks};
-use tokio::time::timeout_at;
+use headgate_core::timer::timeout_at;
+use headgate_core::virtual_clock::Working;
 use tokio_socks::TargetAddr;
 
 use crate::dial::forward::ProxyForwarding;
@@ -176,6 +177,7 @@ impl Connector {
                 forwarding: None,
             });
         }
+        let _working = Working::begin();
         let ConnectTarget { proxy, addresses, target, guard } = target;
         let mut addresses = interleave(addresses);
         let tls = route.origin.https.then(|| Handshake::with_host(transport, &route.origin, host)).transpose()?;
@@ -278,7 +280,7 @@ async fn dial(
         progress.connected();
         Box::pin(tls.attempt(stream, address)).await
     };
-    let connected = timeout_at(by.time.into(), race::connect_first(addresses, &has_tcp, &attempt)).await;
+    let connected = timeout_at(by.time, race::connect_first(addresses, &has_tcp, &attempt)).await;
     connected.map_or_else(
         |_| {
             let what = if has_tcp.get() { Handshake::TIMED_OUT } else { "no TCP connection in time" };
@@ -293,7 +295,7 @@ async fn within<T>(
     by: ConnectBy,
     timeout_message: &'static str,
 ) -> Result<T, Failure> {
-    timeout_at(by.time.into(), work).await.unwrap_or_else(|_| Err(timed_out(timeout_message, by)))
+    timeout_at(by.time, work).await.unwrap_or_else(|_| Err(timed_out(timeout_message, by)))
 }
 
 /// Returns the failure of a connection that was not made by its deadline.

@@ -9,7 +9,8 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::options::Dns;
 use headgate_core::origin::{HostName, Origin};
 use headgate_core::reason::Reason;
-use tokio::time::timeout_at;
+use headgate_core::timer::timeout_at;
+use headgate_core::virtual_clock::Working;
 
 use crate::dial::dns::DnsClient;
 use crate::dial::dns::cache::{Cache, Cached, MAX_HOSTNAMES};
@@ -89,7 +90,8 @@ impl Resolver {
                 pending
             }
         };
-        let result = timeout_at(by.into(), pending.wait()).await;
+        let _working = Working::begin();
+        let result = timeout_at(by, pending.wait()).await;
         result.unwrap_or_else(|_| Err(Arc::new("the hostname was not resolved in time".into())))
     }
 

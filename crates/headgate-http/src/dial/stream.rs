@@ -4,6 +4,7 @@ use std::io::{self, Read as _};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use headgate_core::virtual_clock;
 use rustls::ClientConnection;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -112,6 +113,7 @@ macro_rules! forward {
                 $call
             }
             Stream::InProcess(stream) => {
+                virtual_clock::note_activity();
                 let $stream = Pin::new(&mut stream.socket);
                 $call
             }

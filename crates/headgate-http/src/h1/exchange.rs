@@ -116,7 +116,7 @@ impl Exchange {
         let body = &mut self.reader.body;
         body.reservation.transfer(&mut memory, head.headers.bytes() as u64);
         let keep_alive = head.keep_alive;
-        let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(Instant::now));
+        let mut reply = Reply::headed(head, memory, self.first_byte.unwrap_or_else(clock::now));
         if context.streams && failure.is_none() && body.wanted != WantedBody::Nothing {
             // It may be long until the caller takes what has come of the body.
             body.reservation.end_overdrawing();

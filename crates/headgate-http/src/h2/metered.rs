@@ -7,8 +7,8 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
+use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -56,7 +56,7 @@ impl AsyncRead for Metered {
             };
             meter.record_read();
             let kept = filter.feed(&mut into[..length], |frame| meter.count_frame(frame));
-            if meter.check_flood(Instant::now) {
+            if meter.check_flood(clock::now) {
                 let message = "the server floods the HTTP/2 connection with useless frames";
                 meter.set_close_reason(CloseReason::Failed(Failure::new(ErrorKind::Protocol, message)));
                 return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));

@@ -137,7 +137,7 @@ impl Saving {
     ) -> T {
         let since = clock::now();
         let (result, _) = self.saver.pool.run(length, deadline.at(), work).await;
-        deadline.excuse(OwnWait::Disk, since.elapsed());
+        deadline.excuse(OwnWait::Disk, clock::elapsed(since));
         result
     }
 }

@@ -119,7 +119,7 @@ impl FileUpload {
                 }
                 UploadState::Reading { read, since } => {
                     let read = flatten(ready!(Pin::new(read).poll(cx)));
-                    self.waited += since.elapsed();
+                    self.waited += clock::elapsed(*since);
                     self.state = UploadState::Ready;
                     let UploadChunk { bytes, end, written } = read?;
                     self.state = UploadState::Writing(written);

@@ -94,9 +94,10 @@ mod tests {
 
         /// Lets time pass on both clocks while the process runs, or is stopped.
         fn pass(&mut self, time: Duration, is_stopped: bool) {
-            let end = ClockReading { monotonic: self.now.monotonic + time, boot: self.now.boot + time };
+            let end = ClockReading { monotonic: self.now.monotonic + time, boot: self.now.boot + time, ..self.now };
             while !is_stopped && self.now.monotonic + ms(100) < end.monotonic {
-                self.now = ClockReading { monotonic: self.now.monotonic + ms(100), boot: self.now.boot + ms(100) };
+                self.now =
+                    ClockReading { monotonic: self.now.monotonic + ms(100), boot: self.now.boot + ms(100), ..self.now };
                 self.scheduler.beat(self.now);
             }
             self.now = end;

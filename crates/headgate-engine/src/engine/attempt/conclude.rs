@@ -247,7 +247,7 @@ impl Attempt<'_> {
         if missing > 0 && !memory.try_grow_within(missing) {
             let since = clock::now();
             Box::pin(memory.grow(missing)).await;
-            state.deadline.excuse(OwnWait::Memory, since.elapsed());
+            state.deadline.excuse(OwnWait::Memory, clock::elapsed(since));
         }
         // The next response needs the permit to overdraw.
         memory.end_overdrawing();

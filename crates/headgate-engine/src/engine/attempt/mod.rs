@@ -27,6 +27,7 @@ use bytes::Bytes;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::{BodyPiece, Row};
+use headgate_core::timer::sleep_until;
 use headgate_http::client::{Expected, LaneReadiness, LaneState, Pending};
 use headgate_http::deadline::OwnWait;
 use headgate_http::exchange_context::ExchangeContext;
@@ -37,7 +38,6 @@ use headgate_http::sent_body::{BodyRest, end_head};
 use headgate_http::site::Site;
 use headgate_http::upload::{Upload, UploadSource};
 use http::Method;
-use tokio::time::sleep_until;
 
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::{LaneIndex, Span};
@@ -258,7 +258,7 @@ impl<'a> Attempt<'a> {
                     return Err(NoResponse::not_tried(failure));
                 }
             },
-            Need::ProvenConnection(until) => sleep_until(until.into()).await,
+            Need::ProvenConnection(until) => sleep_until(until).await,
             Need::Turn(at) => {
                 self.share.waiting(Wait::RateLimiter, self.wait_to_send(at)).await;
                 sending.may_start = true;
@@ -286,7 +286,7 @@ impl<'a> Attempt<'a> {
     async fn open_files(self, pieces: Arc<[BodyPiece]>, state: &mut LaneState) -> Result<Box<Upload>, Failure> {
         let begun = clock::now();
         let files = Upload::begin(pieces, self.share.shared.limits.response.memory.clone()).await;
-        state.deadline.excuse(OwnWait::Files, begun.elapsed());
+        state.deadline.excuse(OwnWait::Files, clock::elapsed(begun));
         files
     }
 
@@ -359,7 +359,7 @@ impl<'a> Attempt<'a> {
         state.deadline.excuse_stalls(clock::now());
         let excused = state.deadline.excused();
         self.count_own_waits(state);
-        Span { started: self.started, elapsed: self.started.elapsed().saturating_sub(excused) }
+        Span { started: self.started, elapsed: clock::elapsed(self.started).saturating_sub(excused) }
     }
 
     /// Counts the time that was spent waiting for this process; the next attempt begins without it.

@@ -12,12 +12,12 @@ use headgate_core::message::OptionName;
 use headgate_core::origin::Origin;
 use headgate_core::row::{Row, RowExtra};
 use headgate_core::target;
+use headgate_core::timer::sleep_until;
 use headgate_http::client::{AttemptLimits, LaneState, ReceivedResponse};
 use headgate_http::redirect::Redirects;
 use headgate_http::reply::{NoReply, Reply, ResponseLimits};
 use headgate_http::request::Preparer;
 use headgate_http::robots::{MAX_BYTES_AT_ONCE, MAX_ROBOTS_BYTES, RobotsFile, RobotsTable};
-use tokio::time::sleep_until;
 
 use super::Attempt;
 
@@ -52,7 +52,7 @@ impl Attempt<'_> {
         self.share.shared.robots.as_ref()?;
         let (due, begun) = (state.deadline.due(), clock::now());
         let objection = self.objection(state).await;
-        state.deadline.set(due.at + begun.elapsed(), due.option);
+        state.deadline.set(due.at + clock::elapsed(begun), due.option);
         objection
     }
 
@@ -85,7 +85,7 @@ impl Attempt<'_> {
             }
             left -= 1;
             row.remove_chain();
-            sleep_until(retry_at.into()).await;
+            sleep_until(retry_at).await;
         };
         table.record(origin, &rules, clock::now());
         Ok(rules)

@@ -10,8 +10,8 @@ use headgate_core::redirect_chain::{Earlier, RedirectChain};
 use headgate_core::row::Row;
 use headgate_core::schedule::requested_pause::requested_pause;
 use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, NewCredentials, RetryDecision};
+use headgate_core::timer::sleep_until;
 use headgate_http::client::LaneState;
-use tokio::time::sleep_until;
 
 use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
@@ -115,7 +115,7 @@ impl Attempt<'_> {
         let stalls = &self.share.client.stalls;
         let mut until = at.real;
         loop {
-            sleep_until(until.into()).await;
+            sleep_until(until).await;
             let now = clock::now();
             stalls.observe(now);
             if stalls.has_stalled_since(at.reserved) {

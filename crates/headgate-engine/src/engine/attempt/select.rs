@@ -63,7 +63,7 @@ impl Attempt<'_> {
                     let since = clock::now();
                     let memory = memory_of(reply);
                     memory.grow((before + needed as u64).saturating_sub(memory.bytes())).await;
-                    state.deadline.excuse(OwnWait::Memory, since.elapsed());
+                    state.deadline.excuse(OwnWait::Memory, clock::elapsed(since));
                 }
             }
         };
@@ -98,7 +98,7 @@ impl Attempt<'_> {
         };
         let taken;
         (taken, reply.head.headers, reply.body) = self.share.client.scratch.decoder.run_in_pool(work).await;
-        state.deadline.excuse(OwnWait::Decoder, since.elapsed());
+        state.deadline.excuse(OwnWait::Decoder, clock::elapsed(since));
         taken
     }
 

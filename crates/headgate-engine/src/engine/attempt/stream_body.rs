@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_core::body_stream::{BodyChunk, BodyStream, EndOnDrop};
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::headers::{Headers, HeadersRef};
 use headgate_core::memory::Reservation;
 use headgate_core::response::ResponseRef;
 use headgate_core::row::{Outcome, OutcomeRef};
+use headgate_core::timer::timeout_at;
 use headgate_http::client::{LaneState, OpenBody};
 use headgate_http::decode::ContentEncodings;
 use headgate_http::decode::stream::{self as decode_stream, StreamDecoder, StreamStep};
 use headgate_http::reply::Reply;
 use tokio::task::yield_now;
-use tokio::time::timeout;
 
 use super::Attempt;
 use crate::engine::completion_queue;
@@ -144,7 +145,7 @@ impl Attempt<'_> {
         let reserved = tokio::select! {
             biased;
             () = stream.wait_closed() => return Err(Stopped::Unwanted),
-            reserved = timeout(time, reservation.grow_within(initial_bytes)) => reserved,
+            reserved = timeout_at(clock::now() + time, reservation.grow_within(initial_bytes)) => reserved,
         };
         match reserved {
             Ok(true) => Ok(reservation),

@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_core::clock;
 use headgate_core::error::cause;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -46,8 +45,8 @@ pub(super) fn token(command: &str, timeout: Duration, has_ended: impl Fn() -> bo
     shell.arg("-c").arg(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = shell.spawn().map_err(|error| format!("it can't be started: {}", cause(&error)))?;
     let (output, errors) = (read(child.stdout.take()), read(child.stderr.take()));
-    let status = wait(&mut child, clock::now() + timeout, has_ended)?;
-    let until = clock::now() + OUTPUT_TIME;
+    let status = wait(&mut child, Instant::now() + timeout, has_ended)?;
+    let until = Instant::now() + OUTPUT_TIME;
     if !status.success() {
         let errors = collect(&errors, until);
         let errors = String::from_utf8_lossy(&errors[errors.len().saturating_sub(SHOWN_BYTES)..]);
@@ -77,7 +76,7 @@ fn wait(child: &mut Child, until: Instant, has_ended: impl Fn() -> bool) -> Resu
             return Ok(status);
         }
         let is_over = has_ended();
-        if is_over || clock::now() >= until {
+        if is_over || Instant::now() >= until {
             let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
             child.wait().map_err(waiting)?;
             return Err(if is_over { "the run has ended" } else { "it took too long and was killed" }.to_owned());
@@ -107,7 +106,7 @@ fn read(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 fn collect(pieces: &Receiver<Vec<u8>>, until: Instant) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() as u64 <= MAX_BYTES
-        && let Ok(piece) = pieces.recv_timeout(until.saturating_duration_since(clock::now()))
+        && let Ok(piece) = pieces.recv_timeout(until.saturating_duration_since(Instant::now()))
     {
         bytes.extend(piece);
     }

@@ -10,6 +10,7 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::RequestOptions;
 use headgate_core::token_source::{SecretFile, TokenSource};
+use headgate_core::virtual_clock::{self, Registered, Working};
 use headgate_http::defaults::Defaults;
 use headgate_http::idempotency_key::KeySalt;
 
@@ -152,12 +153,25 @@ impl Renewer {
             if look_at.is_some_and(|at| at <= now) {
                 return Task::LookAtFiles;
             }
+            // Rows that wait for credentials wait for this time, too.
+            let is_held_up = state.is_awaited || failing.is_some();
+            let _timer = fetch_at.filter(|_| is_held_up).and_then(|at| self.wake_at(at));
             let wait = fetch_at.into_iter().chain(look_at).min().map(|at| at - now);
             state = match wait {
                 Some(wait) => self.renewal.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0,
                 None => self.renewal.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
             };
         }
+    }
+
+    /// Has a virtual clock end the wait at this time.
+    fn wake_at(&self, at: Instant) -> Option<Registered> {
+        let renewal = self.renewal.clone();
+        virtual_clock::call_at(at, move || {
+            // Under the lock, so that the thread does not miss it between its check and its wait.
+            let _state = renewal.state();
+            renewal.changed.notify_all();
+        })
     }
 
     fn file_versions(&self) -> Vec<Option<FileVersion>> {
@@ -170,8 +184,9 @@ impl Renewer {
     }
 
     fn fetch(&mut self, failing: Option<&Failing>) -> Result<(), FetchError> {
+        let _working = Working::begin();
         self.fetch_files()?;
-        let failing_for = failing.map_or(Duration::ZERO, |failing| failing.since.elapsed());
+        let failing_for = failing.map_or(Duration::ZERO, |failing| clock::elapsed(failing.since));
         let timeout = self.options.token.timeout.saturating_sub(failing_for).max(SHORTEST_TIMEOUT);
         let token = match &self.options.token.source {
             None => return self.check(),

@@ -81,7 +81,7 @@ impl RetrySink {
         let adds = self.writer.last_commit().adds.iter();
         let is_of_round = |part: &&PartRecord| self.includes_succeeded || part.kind() == PartKind::Failed;
         self.rounds.set_replaced(adds.filter(is_of_round).cloned().collect());
-        self.not_before = clock::now() + PAUSE_FACTOR * began.elapsed();
+        self.not_before = clock::now() + PAUSE_FACTOR * clock::elapsed(began);
         Ok(())
     }
 

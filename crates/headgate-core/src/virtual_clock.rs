@@ -1,0 +1,503 @@
+//! A clock for tests, on which waiting takes no real time: when nothing can happen but the passing of time, the time jumps
+//! to the next timer.
+//!
+//! Prior art: `MockClock` with `autojump_threshold` of trio, and the paused clock of tokio. Unlike these, the clock is not
+//! frozen between jumps, so whatever does not use it proceeds as always: it is the system's clock plus the sum of all jumps.
+//!
+//! **What waits** is a [registered](register) timer: the deadline of an exchange, the time at which a row or a retry may
+//! start, a delay of the mock. Chores at intervals, such as closing idle connections, are not registered: the time does
+//! not stop for them.
+//!
+//! **When the time jumps.** A thread looks for a moment at which
+//! - a timer is registered, and a caller [waits](CallerWaits);
+//! - nothing [works](Working): no function of the mock computes a response, no thread decodes a body, no connection over the
+//!   network is in use;
+//! - in [`GRACE`] nothing has happened (see [`note_activity`]), and each event loop that [takes part](Participant) has
+//!   shown [`ROUNDS`] times that it has nothing to do. An event loop that is behind, because the machine is busy, delays
+//!   the jump; so no timeout passes only because of that.
+//!
+//! What the caller's threads compute between two calls can't be seen: while another call waits, they have [`GRACE`].
+//!
+//! **Bounds.** There is one such thread for the process. It ends when there is no virtual clock and no registered timer. It sleeps
+//! unless a caller waits; a jump takes about [`GRACE`]. All virtual clocks of a process are the same one. In a fork of the
+//! process there is none, and time passes as usual.
+//!
+//! Without a virtual clock, all of this costs one load of [`ACTIVE`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+use std::{io, process, thread};
+
+use crate::clock;
+
+/// The real time without activity after which the time jumps.
+const GRACE: Duration = Duration::from_millis(3);
+/// How often event loops show in that time that they have nothing to do.
+const ROUNDS: u32 = 5;
+/// Event loops of callers that have not responded for this long do not run, and do not delay jumps.
+const ABSENT_AFTER: Duration = Duration::from_secs(1);
+
+/// Whether there is a virtual clock, in this process or, in a fork, in its parent.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+/// The state of the first process that uses it.
+static STATE: OnceLock<Shared> = OnceLock::new();
+
+/// The state of one process.
+struct Shared {
+    process: u32,
+    state: Mutex<State>,
+    /// Something has changed for which the thread may wait.
+    changed: Condvar,
+    clocks: AtomicUsize,
+    activity: AtomicU64,
+    working: AtomicUsize,
+    callers: AtomicUsize,
+    /// The state of a fork of the process: a lock of the parent may never be released there.
+    of_fork: OnceLock<Box<Shared>>,
+}
+
+#[derive(Default)]
+struct State {
+    has_thread: bool,
+    number: u64,
+    timers: BTreeMap<(Instant, u64), Timer>,
+    participants: Vec<Weak<Asked>>,
+}
+
+/// What happens at a time.
+enum Timer {
+    Task(Option<Waker>),
+    Call(Box<dyn FnOnce() + Send>),
+}
+
+impl Timer {
+    fn fire(self) {
+        match self {
+            Self::Task(waker) => waker.into_iter().for_each(Waker::wake),
+            Self::Call(call) => call(),
+        }
+    }
+}
+
+/// Returns the state of this process.
+fn shared() -> &'static Shared {
+    let process = process::id();
+    let mut shared = STATE.get_or_init(|| Shared::new(process));
+    while shared.process != process {
+        shared = shared.of_fork.get_or_init(|| Box::new(Shared::new(process)));
+    }
+    shared
+}
+
+/// Returns the state of this process if there is a virtual clock.
+#[inline]
+fn active() -> Option<&'static Shared> {
+    if ACTIVE.load(Ordering::Relaxed) { active_here() } else { None }
+}
+
+#[cold]
+fn active_here() -> Option<&'static Shared> {
+    let shared = shared();
+    shared.is_active().then_some(shared)
+}
+
+impl Shared {
+    fn new(process: u32) -> Self {
+        Self {
+            process,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            clocks: AtomicUsize::new(0),
+            activity: AtomicU64::new(0),
+            working: AtomicUsize::new(0),
+            callers: AtomicUsize::new(0),
+            of_fork: OnceLock::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes under the lock.
+    fn is_active(&self) -> bool {
+        self.clocks.load(Ordering::SeqCst) > 0
+    }
+
+    fn note_activity(&self) {
+        self.activity.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Wakes the thread.
+    fn notify(&self) {
+        // Under the lock, so that the thread does not miss it between its check and its wait.
+        let _state = self.lock();
+        self.changed.notify_all();
+    }
+
+    /// Adds a timer, unless the last virtual clock has just ended.
+    fn add_timer(&'static self, at: Instant, timer: Timer) -> Option<Registered> {
+        let mut state = self.lock();
+        // Under the lock: the thread runs as long as this is true, and then until there are no timers.
+        if !self.is_active() {
+            return None;
+        }
+        let number = state.next_number();
+        let is_next = state.timers.first_key_value().is_none_or(|((next, _), _)| at < *next);
+        state.timers.insert((at, number), timer);
+        drop(state);
+        self.note_activity();
+        if is_next {
+            self.changed.notify_all();
+        }
+        Some(Registered { shared: self, key: (at, number) })
+    }
+
+    /// Fires timers, and lets the time jump. Blocks until there is nothing left to do.
+    fn run(&self) {
+        let mut state = self.lock();
+        loop {
+            let now = clock::now();
+            let due = state.take_due(now);
+            if !due.is_empty() {
+                drop(state);
+                due.into_iter().for_each(Timer::fire);
+                self.note_activity();
+                state = self.lock();
+                continue;
+            }
+            let next = state.timers.first_key_value().map(|((at, _), _)| *at);
+            if next.is_none() && !self.is_active() {
+                state.has_thread = false;
+                return;
+            }
+            let (Some(next), true) = (next, self.is_active() && self.is_idle(&state)) else {
+                state = match next {
+                    Some(next) => self.wait(state, next.saturating_duration_since(now)),
+                    None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
+                continue;
+            };
+            drop(state);
+            let is_quiescent = self.is_quiescent();
+            state = self.lock();
+            // A timer that was added meanwhile was added by activity.
+            let is_next = state.timers.first_key_value().is_some_and(|((at, _), _)| *at == next);
+            if is_quiescent && is_next && self.is_active() {
+                clock::advance(next.saturating_duration_since(clock::now()));
+                // First: they close what is too old now.
+                state.participants().iter().for_each(|asked| asked.ask());
+            }
+        }
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Returns whether a caller waits and nothing works, as far as that can be seen at once.
+    fn is_idle(&self, state: &State) -> bool {
+        let waits = self.callers.load(Ordering::SeqCst) > 0
+            || state.participants().iter().any(|asked| asked.is_caller && !asked.is_absent());
+        waits && self.working.load(Ordering::SeqCst) == 0
+    }
+
+    /// Waits for [`GRACE`], and returns whether nothing happened in it and nothing can happen but the passing of time.
+    fn is_quiescent(&self) -> bool {
+        let activity = self.activity.load(Ordering::SeqCst);
+        for _ in 0..ROUNDS {
+            thread::sleep(GRACE / ROUNDS);
+            let participants = self.lock().participants();
+            let is_idle = || self.activity.load(Ordering::SeqCst) == activity && self.is_idle(&self.lock());
+            if !is_idle() {
+                return false;
+            }
+            participants.iter().for_each(|asked| asked.ask());
+            let mut state = self.lock();
+            while !participants.iter().all(|asked| asked.has_responded()) {
+                if self.activity.load(Ordering::SeqCst) != activity {
+                    return false;
+                }
+                state = self.wait(state, GRACE);
+            }
+            drop(state);
+            if !is_idle() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+impl State {
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    fn participants(&self) -> Vec<Arc<Asked>> {
+        self.participants.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn take_due(&mut self, now: Instant) -> Vec<Timer> {
+        let mut due = Vec::new();
+        while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
+            due.push(first.remove());
+        }
+        due
+    }
+}
+
+/// Makes the clock of the process virtual while it lives.
+#[derive(Debug)]
+pub struct VirtualClock {
+    process: u32,
+}
+
+impl VirtualClock {
+    /// # Errors
+    /// The system refuses a thread.
+    pub fn begin() -> io::Result<Self> {
+        let shared = shared();
+        let mut state = shared.lock();
+        if !state.has_thread {
+            thread::Builder::new().name("headgate-clock".into()).spawn(|| shared.run())?;
+            state.has_thread = true;
+        }
+        shared.clocks.fetch_add(1, Ordering::SeqCst);
+        // In a fork it may be set though the fork has none.
+        ACTIVE.store(true, Ordering::SeqCst);
+        Ok(Self { process: shared.process })
+    }
+
+    /// Lets the time jump ahead at once.
+    pub fn advance(&self, time: Duration) {
+        let shared = shared();
+        let state = shared.lock();
+        if shared.process == self.process {
+            clock::advance(time);
+        }
+        drop(state);
+        shared.note_activity();
+        shared.notify();
+    }
+}
+
+impl Drop for VirtualClock {
+    fn drop(&mut self) {
+        let shared = shared();
+        if shared.process == self.process {
+            let state = shared.lock();
+            if shared.clocks.fetch_sub(1, Ordering::SeqCst) == 1 {
+                ACTIVE.store(false, Ordering::SeqCst);
+            }
+            drop(state);
+            shared.notify();
+        }
+    }
+}
+
+/// Returns whether there is a virtual clock.
+pub fn is_active() -> bool {
+    active().is_some()
+}
+
+/// A timer that waits for a virtual clock. Dropping it cancels it.
+pub struct Registered {
+    shared: &'static Shared,
+    key: (Instant, u64),
+}
+
+impl Registered {
+    /// Returns whether the time has come; if not, the task of `cx` is woken then.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.shared.lock();
+        match state.timers.get_mut(&self.key) {
+            Some(Timer::Task(waker)) => {
+                if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    *waker = Some(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if self.shared.process == process::id() {
+            let removed = self.shared.lock().timers.remove(&self.key);
+            // What it holds may register or cancel a timer when it is dropped.
+            drop(removed);
+        }
+    }
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Registered").field(&self.key.0).finish()
+    }
+}
+
+/// Registers a task's wait for this time; `None`: there is no virtual clock.
+pub(crate) fn register(at: Instant) -> Option<Box<Registered>> {
+    active().and_then(|shared| shared.add_timer(at, Timer::Task(None))).map(Box::new)
+}
+
+/// Registers a call at this time, from the thread of the clock; `None`: there is no virtual clock.
+pub fn call_at(at: Instant, call: impl FnOnce() + Send + 'static) -> Option<Registered> {
+    active().and_then(|shared| shared.add_timer(at, Timer::Call(Box::new(call))))
+}
+
+/// Notes that something has happened that may lead to more: a row or bytes were passed on.
+#[inline]
+pub fn note_activity() {
+    if let Some(shared) = active() {
+        shared.note_activity();
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+/// Work in progress that no event loop shows. The time does not jump while it lives.
+#[derive(Debug, Default)]
+pub struct Working(Option<&'static Shared>);
+
+impl Working {
+    #[inline]
+    pub fn begin() -> Self {
+        let shared = active();
+        if let Some(shared) = shared {
+            shared.working.fetch_add(1, Ordering::SeqCst);
+            shared.note_activity();
+        }
+        Self(shared)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.filter(|shared| shared.process == process::id()) {
+            shared.note_activity();
+            if shared.working.fetch_sub(1, Ordering::SeqCst) == 1 {
+                shared.notify();
+            }
+        }
+    }
+}
+
+/// A caller that waits for an outcome. The time jumps only if there is one.
+#[derive(Debug)]
+pub struct CallerWaits(Option<&'static Shared>);
+
+impl CallerWaits {
+    #[inline]
+    pub fn begin() -> Self {
+        let shared = active();
+        if let Some(shared) = shared
+            && shared.callers.fetch_add(1, Ordering::SeqCst) == 0
+        {
+            shared.notify();
+        }
+        Self(shared)
+    }
+}
+
+impl Drop for CallerWaits {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0.filter(|shared| shared.process == process::id()) {
+            shared.callers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// An event loop that the clock asks whether it has anything to do. Dropping it ends its part.
+pub struct Participant(Arc<Asked>);
+
+struct Asked {
+    shared: &'static Shared,
+    wake: Box<dyn Fn() + Send + Sync>,
+    is_caller: bool,
+    /// The number of the last question, and of the last one that was answered.
+    asked: AtomicU64,
+    responded: AtomicU64,
+    /// When the first question without a response was asked.
+    since: Mutex<Option<Instant>>,
+}
+
+impl Participant {
+    /// Returns what represents an event loop; `None`: there is no virtual clock. `wake` wakes the loop, and does not wait.
+    /// The loop then takes the number of the [question](Participant::question), handles all events that have come, and
+    /// [responds](Participant::respond). `is_caller`: it is a caller's, and may have stopped.
+    pub fn new(is_caller: bool, wake: impl Fn() + Send + Sync + 'static) -> Option<Self> {
+        let shared = active()?;
+        let asked = Arc::new(Asked {
+            shared,
+            wake: Box::new(wake),
+            is_caller,
+            asked: AtomicU64::new(0),
+            responded: AtomicU64::new(0),
+            since: Mutex::default(),
+        });
+        let mut state = shared.lock();
+        state.participants.retain(|other| other.strong_count() > 0);
+        state.participants.push(Arc::downgrade(&asked));
+        drop(state);
+        shared.notify();
+        Some(Self(asked))
+    }
+
+    /// Returns the number of the last question.
+    pub fn question(&self) -> u64 {
+        self.0.asked.load(Ordering::SeqCst)
+    }
+
+    /// Responds that the loop has handled all events that came before this question.
+    pub fn respond(&self, question: u64) {
+        if self.0.responded.fetch_max(question, Ordering::SeqCst) < question {
+            *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.0.shared.notify();
+        }
+    }
+}
+
+impl Drop for Participant {
+    fn drop(&mut self) {
+        if self.0.shared.process == process::id() {
+            self.0.responded.store(u64::MAX, Ordering::SeqCst);
+            self.0.shared.notify();
+        }
+    }
+}
+
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Participant").finish_non_exhaustive()
+    }
+}
+
+impl Asked {
+    fn ask(&self) {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        (self.wake)();
+    }
+
+    fn has_responded(&self) -> bool {
+        self.responded.load(Ordering::SeqCst) >= self.asked.load(Ordering::SeqCst) || self.is_absent()
+    }
+
+    fn is_absent(&self) -> bool {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_caller && since.is_some_and(|since| since.elapsed() >= ABSENT_AFTER)
+    }
+}
