@@ -23,6 +23,8 @@ from headgate._headgate import (
     Run as Run,
     Server as Server,
     UploadStream as UploadStream,
+    VirtualClock as VirtualClock,
+    Working as Working,
     __version__ as __version__,
     job_rows as job_rows,
     job_set as job_set,

@@ -150,7 +150,6 @@ impl Shared {
         let is_next = state.timers.first_key_value().is_none_or(|((next, _), _)| at < *next);
         state.timers.insert((at, number), timer);
         drop(state);
-        self.note_activity();
         if is_next {
             self.changed.notify_all();
         }
@@ -175,19 +174,22 @@ impl Shared {
                 state.has_thread = false;
                 return;
             }
-            let (Some(next), true) = (next, self.is_active() && self.is_idle(&state)) else {
+            if next.is_none() || !self.is_active() || !self.is_idle(&state) {
                 state = match next {
                     Some(next) => self.wait(state, next.saturating_duration_since(now)),
                     None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
                 };
                 continue;
-            };
+            }
             drop(state);
             let is_quiescent = self.is_quiescent();
             state = self.lock();
-            // A timer that was added meanwhile was added by activity.
-            let is_next = state.timers.first_key_value().is_some_and(|((at, _), _)| *at == next);
-            if is_quiescent && is_next && self.is_active() {
+            // It may be another one than before: a caller's event loop adds its timer once more when it is asked.
+            let next = state.timers.first_key_value().map(|((at, _), _)| *at);
+            if is_quiescent
+                && self.is_active()
+                && let Some(next) = next
+            {
                 clock::advance(next.saturating_duration_since(clock::now()));
                 // First: they close what is too old now.
                 state.participants().iter().for_each(|asked| asked.ask());
@@ -346,7 +348,9 @@ impl fmt::Debug for Registered {
 
 /// Registers a task's wait for this time; `None`: there is no virtual clock.
 pub(crate) fn register(at: Instant) -> Option<Box<Registered>> {
-    active().and_then(|shared| shared.add_timer(at, Timer::Task(None))).map(Box::new)
+    let shared = active()?;
+    shared.note_activity();
+    shared.add_timer(at, Timer::Task(None)).map(Box::new)
 }
 
 /// Registers a call at this time, from the thread of the clock; `None`: there is no virtual clock.

@@ -70,6 +70,7 @@ mod _headgate {
     use super::stream::ResponseStream;
     #[pymodule_export]
     use super::upload::UploadStream;
+    #[pymodule_export]
     use super::virtual_clock::{VirtualClock, Working};
 
     #[pymodule_init]

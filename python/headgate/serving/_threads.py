@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn, TypeVar
 
+from headgate._native import Working
+
 T = TypeVar("T")
 
 MAX_THREADS: Final = 64
@@ -49,8 +51,12 @@ class FunctionThreads:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(finish, outcome)
 
+        working = Working()
         self._queue(work)
-        return (await future)()
+        try:
+            return (await future)()
+        finally:
+            working.end()
 
     def close(self) -> None:
         """Drops queued functions; running ones finish."""

@@ -4,12 +4,14 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from headgate import _mocks
-from headgate._checks import kind_of
+from headgate._checks import check, duration, kind_of, seconds_of
+from headgate._native import VirtualClock
 from headgate._nearest import nearest
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.serving._threads import FunctionThreads
@@ -18,6 +20,8 @@ from headgate.testing._pieces import Pieces
 from headgate.testing._response import Error, GivenResponse, MockFailure, MockResponse, failure_of, response_of
 from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
 from headgate.testing._serving import Decision, MockServing
+
+_ADVANCE: Final = duration(lambda seconds: seconds >= 0, "0 or more seconds")
 
 MAX_NAMED: Final = 20
 """The bound of requests without a response, and of routes, in a message; and of errors that are kept."""
@@ -75,6 +79,7 @@ class MockServer:
         base_url: str = "",
         assert_all_mocked: bool = True,
         assert_all_called: bool = True,
+        virtual_clock: bool = False,
     ) -> None:
         """Creates a mock; it responds within its `with` block.
 
@@ -83,6 +88,8 @@ class MockServer:
             base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
             assert_all_mocked: Leaving the block raises an `AssertionError` if a request had no response.
             assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
+            virtual_clock: Waiting takes no real time: when calls wait and nothing can happen but the passing of time,
+                the time of all engines in this process jumps ahead. See `elapsed_s`.
 
         Raises:
             TypeError: `handler` can't be called.
@@ -100,6 +107,9 @@ class MockServer:
         self._unmatched_count = 0
         self._raised: list[BaseException] = []
         self._serving: MockServing | None = None
+        self._is_virtual = virtual_clock
+        self._clock: VirtualClock | None = None
+        self._elapsed_s = 0.0
 
     def route(self, method: str | None = None, url: Text | None = None, **pattern: Unpack[PatternKeywords]) -> Route:
         """Adds a route: it responds with status 200 and an empty body, unless you give it another response.
@@ -197,6 +207,38 @@ class MockServer:
         """The number of requests."""
         return self.calls.total
 
+    @property
+    def elapsed_s(self) -> float:
+        """The seconds since the block began, up to its end; with a virtual clock, including the skipped time.
+
+        >>> with headgate.testing.mock(virtual_clock=True) as server:
+        ...     slow = server.get("/slow").respond(text="late", delay=3600)
+        ...     print(client.get("/slow", timeout=7200).text, int(server.elapsed_s))
+        late 3600
+        """
+        return self._elapsed_s if self._clock is None else self._clock.elapsed_s
+
+    def advance(self, seconds: float | timedelta) -> None:
+        """Lets this time pass on the virtual clock at once, for what happens between two calls.
+
+        >>> with headgate.testing.mock(virtual_clock=True) as server:
+        ...     server.advance(3600)
+        ...     print(int(server.elapsed_s))
+        3600
+
+        Args:
+            seconds: Seconds, or a `timedelta`.
+
+        Raises:
+            RuntimeError: The mock has no virtual clock, or its block has ended.
+            TypeError: `seconds` has the wrong type.
+            ValueError: `seconds` is negative.
+        """
+        check("seconds", seconds, _ADVANCE)
+        if self._clock is None or not self._is_virtual:
+            raise RuntimeError("advance needs a virtual clock: call it in the block of mock(virtual_clock=True)")
+        self._clock.advance(seconds_of(seconds))
+
     def assert_all_mocked(self) -> None:
         """Raises an error if a request had no response.
 
@@ -263,8 +305,15 @@ class MockServer:
         """
         if self._serving is not None:
             raise RuntimeError("this mock has begun: make another one for a block within its own")
-        self._serving = MockServing(self._decide, self._note_error)
-        self._serving.start()
+        self._clock = VirtualClock()
+        if self._is_virtual:
+            self._clock.begin()
+        try:
+            self._serving = MockServing(self._decide, self._note_error)
+            self._serving.start()
+        except BaseException:
+            self._clock.end()
+            raise
         _mocks.begin(self._serving.network)
         return self
 
@@ -281,6 +330,10 @@ class MockServer:
             return
         _mocks.end(serving.network)
         serving.stop()
+        if self._clock is not None:
+            self._elapsed_s = self._clock.elapsed_s
+            self._clock.end()
+            self._clock = None
         if error is None:
             if self._asserts_mocked:
                 self.assert_all_mocked()
@@ -388,6 +441,7 @@ def mock(
     base_url: str = "",
     assert_all_mocked: bool = True,
     assert_all_called: bool = True,
+    virtual_clock: bool = False,
 ) -> MockServer:
     """Creates a mock for a `with` block. See `MockServer`.
 
@@ -400,12 +454,17 @@ def mock(
         base_url: The URL to which patterns that begin with `/` are relative; without it, they match any host.
         assert_all_mocked: Leaving the block raises an `AssertionError` if a request had no response.
         assert_all_called: Leaving the block raises an `AssertionError` if a route was not called.
+        virtual_clock: Waiting takes no real time. See `MockServer`.
 
     Raises:
         TypeError: `handler` can't be called.
     """
     return MockServer(
-        handler, base_url=base_url, assert_all_mocked=assert_all_mocked, assert_all_called=assert_all_called
+        handler,
+        base_url=base_url,
+        assert_all_mocked=assert_all_mocked,
+        assert_all_called=assert_all_called,
+        virtual_clock=virtual_clock,
     )
 
 

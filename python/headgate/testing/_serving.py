@@ -12,6 +12,7 @@ from headgate.serving._connection import ClientGone, Connection, ConnectionServe
 from headgate.serving._http1 import LAST_CHUNK, RequestHead, chunk, head_bytes, may_have_body
 from headgate.serving._threads import FunctionThreads
 from headgate.testing._calls import MockRequest
+from headgate.testing._loop import MockLoop
 from headgate.testing._pieces import opened
 from headgate.testing._response import MockFailure, MockResponse
 
@@ -42,7 +43,7 @@ class MockServing:
         self._threads = FunctionThreads()
         self._server = ConnectionServer(self._handle, single_use=False)
         self._started = threading.Event()
-        self._loop = asyncio.SelectorEventLoop()
+        self._loop = MockLoop(self._server.network)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-mock", daemon=True)
 

@@ -110,7 +110,7 @@ pub(super) fn start(thread: SinkThread) -> Result<(), JobError> {
         let failure = thread.failure.clone();
         let _panic = failure.on_panic("sink");
         // The caller may do something else while the run continues.
-        let _waits = CallerWaits::begin();
+        let _waits = thread.own_engine.then(CallerWaits::begin);
         let threads = thread.own_engine.then(|| thread.engine.threads_ended());
         let mut thread = Stopping { thread, all_is_written: false };
         match thread.thread.run() {

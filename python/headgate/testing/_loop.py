@@ -1,0 +1,34 @@
+"""The event loop of a mock, whose timers follow a virtual clock."""
+
+import asyncio
+import selectors
+
+from headgate._native import MockNetwork
+
+
+class MockLoop(asyncio.SelectorEventLoop):
+    """An event loop that goes by the clock of engines."""
+
+    def __init__(self, network: MockNetwork) -> None:
+        super().__init__(_Selector(network))
+
+    def time(self) -> float:
+        """Returns the time in seconds."""
+        return MockNetwork.time()
+
+
+class _Selector(selectors.DefaultSelector):
+    """A selector whose timeouts end when their time has come on a virtual clock, if there is one."""
+
+    def __init__(self, network: MockNetwork) -> None:
+        super().__init__()
+        self._network = network
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Waits for events, as its base class does."""
+        if timeout is None or timeout <= 0 or not self._network.begin_wait(timeout):
+            return super().select(timeout)
+        try:
+            return super().select(None)
+        finally:
+            self._network.end_wait()
