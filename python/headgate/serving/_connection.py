@@ -1,7 +1,6 @@
 """The connections of a mock network, served in an event loop."""
 
 import asyncio
-import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -31,6 +30,7 @@ class Connection(asyncio.Protocol):
         self._parser = RequestParser()
         self._transport: asyncio.Transport | None = None
         self._is_closed = False
+        self._is_paused = False
         self._is_writable = True
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.is_serving: bool = False
@@ -67,7 +67,15 @@ class Connection(asyncio.Protocol):
         """
         while (piece := self._parser.next_piece()) is None:
             await self._more()
+        if self._parser.buffered <= MAX_BUFFERED_BYTES:
+            # Otherwise the end of the connection would not be noticed.
+            self._resume_reading()
         return piece
+
+    @property
+    def is_body_complete(self) -> bool:
+        """Whether `read` has returned all of the body; of a chunked one, this is known after it has returned its end."""
+        return self._parser.is_body_complete
 
     async def write(self, data: bytes) -> None:
         """Writes bytes, and waits while too many are buffered.
@@ -81,11 +89,10 @@ class Connection(asyncio.Protocol):
         while not self._is_writable:
             await self._change()
 
-    async def wait_closed(self) -> None:
-        """Waits until the connection is closed."""
-        with contextlib.suppress(ClientGone):
-            while True:
-                await self._more()
+    def write_soon(self, data: bytes) -> None:
+        """Writes bytes without waiting. Does nothing if the connection was closed."""
+        if self._transport is not None:
+            self._transport.write(data)
 
     def close(self) -> None:
         """Closes the connection when all that was written is sent."""
@@ -111,7 +118,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed(data)
-        if self._parser.buffered > MAX_BUFFERED_BYTES and self._transport is not None:
+        if self._parser.buffered > MAX_BUFFERED_BYTES and not self._is_paused and self._transport is not None:
+            self._is_paused = True
             self._transport.pause_reading()
         self._notify()
 
@@ -124,9 +132,13 @@ class Connection(asyncio.Protocol):
 
     async def _more(self) -> None:
         """Waits for more bytes. Raises as `read`."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._resume_reading()
         await self._change()
+
+    def _resume_reading(self) -> None:
+        if self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = False
+            self._transport.resume_reading()
 
     async def _change(self) -> None:
         if self._is_closed:
@@ -149,10 +161,10 @@ Handle: TypeAlias = Callable[[Connection, RequestHead], Coroutine[Any, Any, None
 
 
 class ConnectionServer:
-    """Serves the connections of engines that use its network, in one event loop."""
+    """Serves the connections of engines that use a network, in one event loop."""
 
-    def __init__(self, handle: Handle, *, single_use: bool) -> None:
-        self.network = MockNetwork(single_use)
+    def __init__(self, network: MockNetwork, handle: Handle, *, single_use: bool) -> None:
+        self.network = network
         self.handle = handle
         self.single_use = single_use
         self._accepting: set[asyncio.Task[object]] = set()

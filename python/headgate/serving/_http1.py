@@ -45,6 +45,11 @@ class RequestParser:
         """The number of bytes that were not taken."""
         return len(self._buffer)
 
+    @property
+    def is_body_complete(self) -> bool:
+        """Whether all of the body was taken; of a chunked one, this is known after its end was read."""
+        return not self._is_in_body or not (self._is_chunked or self._missing)
+
     def feed(self, data: bytes) -> None:
         """Adds received bytes."""
         self._buffer += data

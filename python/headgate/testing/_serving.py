@@ -41,16 +41,12 @@ class MockServing:
         self._decide = decide
         self._note_error = note_error
         self._threads = FunctionThreads()
-        self._server = ConnectionServer(self._handle, single_use=False)
+        self.network = MockNetwork(single_use=False)
+        self._server = ConnectionServer(self.network, self._handle, single_use=False)
         self._started = threading.Event()
         self._loop = MockLoop(self._server.network)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-mock", daemon=True)
-
-    @property
-    def network(self) -> MockNetwork:
-        """The network that engines use."""
-        return self._server.network
 
     def start(self) -> None:
         """Starts the thread."""

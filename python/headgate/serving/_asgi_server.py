@@ -1,0 +1,208 @@
+"""An ASGI application in an event loop: its requests, its startup and its shutdown."""
+
+import asyncio
+import contextvars
+from collections import OrderedDict
+from typing import Any, Final, NoReturn
+
+from headgate._native import MockNetwork
+from headgate.serving._asgi_app import AsgiApp, Message
+from headgate.serving._asgi_exchange import VERSIONS, AsgiExchange, scope_of
+from headgate.serving._connection import Connection, ConnectionServer
+from headgate.serving._http1 import RequestHead
+
+MAX_RAISED: Final = 1000
+"""The bound of exceptions of the application that no call has raised; the oldest is dropped."""
+MAX_SHUTDOWN_S: Final = 30.0
+"""The bound of the application's shutdown, which is cancelled then."""
+MAX_CANCEL_S: Final = 5.0
+"""How long the server waits for requests of the application that it has cancelled."""
+
+CONTEXT: Final = "headgate-context"
+"""The header that says with which context variables a request is served. The application does not get it."""
+
+
+class Contexts:
+    """The contexts of callers, and the exceptions that they are to raise."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self.contexts: dict[str, contextvars.Context] = {}
+        self.raised: OrderedDict[str, Exception] = OrderedDict()
+
+    def add(self, context: contextvars.Context) -> str:
+        """Adds the context of a call, and returns its name."""
+        self._number += 1
+        name = str(self._number)
+        self.contexts[name] = context
+        return name
+
+    def keep(self, error: Exception) -> str:
+        """Keeps an exception for the call that raises it, and returns its name."""
+        self._number += 1
+        name = f"exception {self._number} of the app"
+        self.raised[name] = error
+        while len(self.raised) > MAX_RAISED:
+            self.raised.popitem(last=False)
+        return name
+
+
+class AsgiServer:
+    """Serves an ASGI application in the loop that calls it."""
+
+    def __init__(self, app: AsgiApp, network: MockNetwork, contexts: Contexts) -> None:
+        self._app = app
+        self._contexts = contexts
+        self._server = ConnectionServer(network, self._handle, single_use=True)
+        self._lifespan = Lifespan(app) if app.lifespan else None
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Starts to serve in the running loop."""
+        self._server.start()
+
+    async def startup(self) -> None:
+        """Runs the startup of the application, once, and waits for it.
+
+        Raises:
+            Exception: It failed.
+        """
+        if self._lifespan is not None:
+            await self._lifespan.startup()
+
+    async def stop(self) -> None:
+        """Ends all requests, and runs the shutdown of the application.
+
+        Raises:
+            Exception: The shutdown failed.
+        """
+        await self._server.stop(lambda connection: connection.fail("connection_closed", "the client was closed"))
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=MAX_CANCEL_S)
+        if self._lifespan is not None:
+            await self._lifespan.shutdown()
+
+    async def _handle(self, connection: Connection, head: RequestHead) -> None:
+        try:
+            await self.startup()
+        except Exception as error:  # noqa: BLE001 - the call raises it
+            return self._fail(connection, error)
+        name = next((value for name, value in head.headers if name.lower() == CONTEXT), "")
+        headers = [header for header in head.headers if header[0].lower() != CONTEXT]
+        exchange = AsgiExchange(connection, head.method)
+        state = self._lifespan.state if self._lifespan is not None else None
+        scope = scope_of(self._app, connection.origin, head._replace(headers=headers), state)
+        task = asyncio.get_running_loop().create_task(
+            self._call(scope, exchange), context=self._contexts.contexts.get(name)
+        )
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        try:
+            await asyncio.wait([task])
+        finally:
+            # The application continues if this is cancelled, because the client has gone.
+            exchange.disconnect()
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception) and self._app.raise_app_exceptions:
+            return self._fail(connection, error)
+        if exchange.is_complete:
+            await exchange.finish()
+        elif not exchange.has_begun:
+            await exchange.fail()
+        else:
+            connection.fail("connection_closed", "the app did not complete its response", is_lasting=True)
+        return None
+
+    async def _call(self, scope: dict[str, Any], exchange: AsgiExchange) -> None:
+        await self._app.app(scope, exchange.receive, exchange.send)
+        if exchange.defect:
+            raise RuntimeError(f"the app returned {exchange.defect}")
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # which is then not logged: the caller has it, or has gone
+
+    def _fail(self, connection: Connection, error: Exception) -> None:
+        text = f"the app raised {type(error).__name__}: {error}"
+        connection.fail("connection_closed", text, self._contexts.keep(error), is_lasting=True)
+
+
+class Lifespan:
+    """The startup and the shutdown of an application.
+
+    An application that raises an exception before it responds to the startup has none, as servers assume.
+    """
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+        self._task: asyncio.Task[None] | None = None
+        self._state: dict[str, Any] = {}
+        self._started = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._has_received = False
+        self._failure = ""
+        self._is_supported = False
+
+    @property
+    def state(self) -> dict[str, Any] | None:
+        """A copy of the application's state, for a request; `None` without a lifespan."""
+        return dict(self._state) if self._is_supported else None
+
+    async def startup(self) -> None:
+        """Runs the startup once, and waits for it. Raises as `AsgiServer.startup`."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        await self._started.wait()
+        if self._failure:
+            self._raise("startup", self._task)
+
+    async def shutdown(self) -> None:
+        """Runs the shutdown, and waits for it. Raises as `AsgiServer.stop`."""
+        if self._task is None or self._task.done():
+            return
+        self._stopping.set()
+        _, late = await asyncio.wait([self._task], timeout=MAX_SHUTDOWN_S)
+        if late:
+            self._failure = f"it took more than {MAX_SHUTDOWN_S:.0f} seconds"
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=MAX_CANCEL_S)
+        if self._failure or (not self._task.cancelled() and self._task.exception() is not None):
+            self._raise("shutdown", self._task)
+
+    def _raise(self, what: str, task: asyncio.Task[None]) -> NoReturn:
+        """Raises the exception that the application has raised itself, if it has."""
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+        raise RuntimeError(f"the {what} of the app failed: {self._failure}")
+
+    async def _run(self) -> None:
+        scope = {"type": "lifespan", "asgi": dict(VERSIONS), "state": self._state}
+        try:
+            await self._app.app(scope, self._receive, self._send)
+        except Exception:
+            if self._is_supported or self._failure:
+                raise
+        finally:
+            self._started.set()
+
+    async def _receive(self) -> Message:
+        if not self._has_received:
+            self._has_received = True
+            return {"type": "lifespan.startup"}
+        await self._stopping.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def _send(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "lifespan.startup.complete":
+            self._is_supported = True
+            self._started.set()
+        elif kind in {"lifespan.startup.failed", "lifespan.shutdown.failed"}:
+            self._failure = message.get("message", "") or "it gave no reason"
+            # Most applications now raise the exception, which is the better report.
+            asyncio.get_running_loop().call_later(MAX_CANCEL_S, self._started.set)
+        elif kind != "lifespan.shutdown.complete":
+            raise RuntimeError(f"unexpected {kind!r} of a lifespan")
