@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from headgate.limits._rate import Rate as Rate, RateStatistics as RateStatistics
     from headgate.limits._retry import Retry as Retry, RetryStatistics as RetryStatistics
     from headgate.portal._portal import Portal as Portal, PortalCall as PortalCall
+    from headgate.serving._asgi_app import AsgiApp as AsgiApp
     from headgate.tasks._amap import TaskResults as TaskResults, amap as amap, for_each as for_each
     from headgate.tasks._as_completed import (
         CompletedFutures as CompletedFutures,
@@ -152,6 +153,7 @@ _NAMES_IN = {
     "limits._rate": "Rate RateStatistics",
     "limits._retry": "Retry RetryStatistics",
     "portal._portal": "Portal PortalCall",
+    "serving._asgi_app": "AsgiApp",
     "tasks._amap": "TaskResults amap for_each",
     "tasks._as_completed": "CompletedFutures as_completed limited_as_completed",
     "tasks._gather": "gather",

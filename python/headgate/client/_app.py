@@ -1,7 +1,7 @@
 """The ASGI application of a client, which serves its requests in place of the network.
 
-That of a `Client` runs in an event loop in a thread of its own; that of an `AsyncClient` in the loop that uses the client,
-so that it shares the loop's connections to databases and the like.
+That of a `Client` runs in an event loop in a thread of its own; that of an `AsyncClient` in the loop that uses the
+client, so that it shares the loop's connections to databases and the like.
 """
 
 import asyncio
@@ -9,15 +9,12 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Coroutine, Iterator
-from typing import Any, Final
+from typing import Any
 
 from headgate._native import MockNetwork, NativeOutcome
 from headgate.client._request import Native, NativeRequest
 from headgate.serving._asgi_app import AsgiApp, AsgiCallable
 from headgate.serving._asgi_server import CONTEXT, AsgiServer, Contexts
-
-BASE_URL: Final = "http://testserver"
-"""The `base_url` of a client of an application, unless it is given."""
 
 
 class ServedApp:
@@ -25,6 +22,10 @@ class ServedApp:
 
     def __init__(self, app: AsgiApp | AsgiCallable) -> None:
         self.app = app if isinstance(app, AsgiApp) else AsgiApp(app)
+        self.renew()
+
+    def renew(self) -> None:
+        """Starts over in a fork, which has neither the threads nor the connections of its parent."""
         self.network = MockNetwork(single_use=True)
         self._contexts = Contexts()
         self._lock = threading.Lock()
@@ -36,11 +37,12 @@ class ServedApp:
     def called(self, request: Native) -> Iterator[NativeRequest]:
         """Yields a request that the application serves with the context variables of the caller."""
         native = NativeRequest(request) if isinstance(request, str) else request
-        name = self._contexts.add(contextvars.copy_context())
+        contexts = self._contexts
+        name = contexts.add(contextvars.copy_context())
         try:
             yield native._replace(headers=[*native.headers, (CONTEXT, name.encode())])
         finally:
-            del self._contexts.contexts[name]
+            del contexts.contexts[name]
 
     def take_exception(self, error: tuple[str, str, str | None] | None) -> Exception | None:
         """Returns the exception that the application raised, if this error of the engine is about one."""
@@ -56,18 +58,14 @@ class ServedApp:
 class AppInThread(ServedApp):
     """An application that runs in a thread, which ends with `close`."""
 
-    def __init__(self, app: AsgiApp | AsgiCallable) -> None:
-        super().__init__(app)
+    def renew(self) -> None:
+        super().renew()
         self._thread: threading.Thread | None = None
         self._has_started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: AsgiServer | None = None
         self._ended: asyncio.Event | None = None
         self._error: BaseException | None = None
-
-    def renewed(self) -> "AppInThread":
-        """Returns the same application for a fork, which has no thread."""
-        return AppInThread(self.app)
 
     def ensure_running(self) -> None:
         with self._lock:
@@ -90,7 +88,7 @@ class AppInThread(ServedApp):
                 self._loop.call_soon_threadsafe(self._ended.set)
 
     def close(self) -> None:
-        """Runs the shutdown of the application, and waits until the thread has ended. Raises what the shutdown raises."""
+        """Runs the shutdown of the application, and waits for the end of the thread. Raises what it raises."""
         thread = self._thread
         if thread is None or not thread.is_alive():
             return
@@ -116,16 +114,12 @@ class AppInThread(ServedApp):
 
 
 class AppInLoop(ServedApp):
-    """An application that runs in the event loop that uses its client first, and after the end of that in the next one."""
+    """An application that runs in the event loop that uses its client first, and after its end in the next one."""
 
-    def __init__(self, app: AsgiApp | AsgiCallable) -> None:
-        super().__init__(app)
+    def renew(self) -> None:
+        super().renew()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: AsgiServer | None = None
-
-    def renewed(self) -> "AppInLoop":
-        """Returns the same application for a fork."""
-        return AppInLoop(self.app)
 
     def ensure_running(self) -> None:
         try:

@@ -27,6 +27,10 @@ from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
 from headgate.client._url import UrlLike
 from headgate.jobs._progress import ProgressTarget
 
+if TYPE_CHECKING:
+    from headgate.client._app import AppInLoop
+    from headgate.serving._asgi_app import AsgiApp, AsgiCallable
+
 
 class AsyncClient(EngineClient):
     """Makes requests, one by one or by the thousand, from any number of event loops: asyncio's and uvloop's.
@@ -45,7 +49,12 @@ class AsyncClient(EngineClient):
 
     @ASYNC_CLIENT.shown_by
     def __init__(
-        self, *, base_url: UrlLike = "", params: Pairs | str | None = None, **options: Unpack[AsyncClientArguments]
+        self,
+        *,
+        base_url: UrlLike = "",
+        params: Pairs | str | None = None,
+        app: "AsgiCallable | AsgiApp | None" = None,
+        **options: Unpack[AsyncClientArguments],
     ) -> None:
         """Starts the engine of the client.
 
@@ -56,13 +65,18 @@ class AsyncClient(EngineClient):
             base_url: The URL to which relative URLs are relative; its path stays.
             params: Parameters that are added to the query of each call's URL, whatever its host. A call's `params`
                 replace those of the same names. Rows of tables have none.
+            app: An ASGI application, or a `headgate.AsgiApp`, that responds to all requests in place of the network.
+                The `base_url` is then `http://testserver`, unless you give one. It runs in the loop that
+                uses the client first. Its startup runs when the `async with` block is entered, or before the first
+                request; its shutdown in `aclose`.
             **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
 
         Raises:
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, params, ASYNC_CLIENT, dict(options))
+        self._app: AppInLoop | None = None if app is None else _served(app)
+        super().__init__(base_url, params, ASYNC_CLIENT, dict(options), self._app)
         self._loops = Loops(self._engine)
         self._use_loop()
 
@@ -289,8 +303,12 @@ class AsyncClient(EngineClient):
             # If it was cancelled before it began, the engine is still open.
             if self._engine.is_closed:
                 self._loops.retire(asyncio.get_running_loop())
+            if self._app is not None:
+                await self._app.aclose()
 
     async def __aenter__(self) -> Self:
+        if self._app is not None:
+            await self._app.startup()
         return self
 
     async def __aexit__(
@@ -314,6 +332,12 @@ class AsyncClient(EngineClient):
     def __del__(self) -> None:
         if hasattr(self, "_loops"):
             self._loops.retire()
+
+
+def _served(app: "AsgiCallable | AsgiApp") -> "AppInLoop":
+    from headgate.client._app import AppInLoop  # noqa: PLC0415 - most clients have none
+
+    return AppInLoop(app)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

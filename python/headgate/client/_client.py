@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from headgate.batches._batch_iterator import BatchIterator
     from headgate.batches._options import TableKeywords
+    from headgate.client._app import AppInThread
     from headgate.client._fetch_many import FetchMany
     from headgate.client._pairs import Pairs
     from headgate.client._request import Request, RequestKeywords, RequestLike
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from headgate.client._stream import StreamedResponse
     from headgate.client._url import UrlLike
     from headgate.jobs._progress import ProgressTarget
+    from headgate.serving._asgi_app import AsgiApp, AsgiCallable
 
 
 def _map_batches() -> OptionSet[Any]:
@@ -56,7 +58,12 @@ class Client(EngineClient):
 
     @shown_by(lambda: CLIENT)
     def __init__(
-        self, *, base_url: "UrlLike" = "", params: "Pairs | str | None" = None, **options: Unpack[ClientArguments]
+        self,
+        *,
+        base_url: "UrlLike" = "",
+        params: "Pairs | str | None" = None,
+        app: "AsgiCallable | AsgiApp | None" = None,
+        **options: Unpack[ClientArguments],
     ) -> None:
         """Starts the engine of the client.
 
@@ -67,13 +74,17 @@ class Client(EngineClient):
             base_url: The URL to which relative URLs are relative; its path stays.
             params: Parameters that are added to the query of each call's URL, whatever its host. A call's `params`
                 replace those of the same names. Rows of tables have none.
+            app: An ASGI application, or a `headgate.AsgiApp`, that responds to all requests in place of the network.
+                The `base_url` is then `http://testserver`, unless you give one. It runs in a thread. Its startup
+                runs when the `with` block is entered, or before the first request; its shutdown in `close`.
             **options: `help(headgate.Client.__init__)` describes each with its default.
 
         Raises:
             UsageError: An option has an invalid value.
             TypeError: There is no such option; the message has the one that is probably meant.
         """
-        super().__init__(base_url, params, CLIENT, dict(options))
+        self._app: AppInThread | None = None if app is None else self._served(app)
+        super().__init__(base_url, params, CLIENT, dict(options), self._app)
 
     def request(self, method: str, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a request, and waits for its response. Ctrl-C ends the wait and cancels the request.
@@ -321,8 +332,12 @@ class Client(EngineClient):
         RuntimeError: the client is closed: it makes no more requests
         """
         self._engine.close()
+        if self._app is not None:
+            self._app.close()
 
     def __enter__(self) -> Self:
+        if self._app is not None:
+            self._app.startup()
         return self
 
     def __exit__(
@@ -336,6 +351,15 @@ class Client(EngineClient):
             raise TypeError("a Client is for `with`: for `async with`, there is headgate.AsyncClient")
 
         __aexit__ = __aenter__
+
+    def _served(self, app: "AsgiCallable | AsgiApp") -> "AppInThread":
+        from weakref import finalize  # noqa: PLC0415 - most clients have none
+
+        from headgate.client._app import AppInThread  # noqa: PLC0415 - as above
+
+        served = AppInThread(app)
+        finalize(self, served.end).atexit = False
+        return served
 
     def _send(self, method: str, url: "UrlLike", options: "RequestKeywords", of: str) -> "Response":
         from headgate.client._request import request_of  # noqa: PLC0415 - creating a client doesn't need it

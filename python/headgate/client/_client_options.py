@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from headgate._checks import kind_of
 from headgate._errors import UsageError
@@ -16,6 +16,9 @@ from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, option_set
+
+if TYPE_CHECKING:
+    from headgate.client._app import ServedApp
 
 
 class _SharedKeywords(
@@ -71,12 +74,19 @@ class ClientOptions(JobOptions):
 
     options: ClassVar[OptionSet[Any]] = CLIENT
 
-    def __init__(self, *, base_url: str, params: Sequence[tuple[str, str]], **given: Any) -> None:  # noqa: ANN401 - what the entries say
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        params: Sequence[tuple[str, str]],
+        app: "ServedApp | None" = None,
+        **given: Any,  # noqa: ANN401 - what the entries say
+    ) -> None:
         super().__init__(given)
         # Each request may have a cost. The caller gets each failure, so failures never stop the run.
         has_costs = self.cost_rate is not None and self.cost_estimate is None
         vars(self).update(
-            base_url=base_url, params=params, cost_column="cost" if has_costs else None, max_failures="never"
+            base_url=base_url, params=params, app=app, cost_column="cost" if has_costs else None, max_failures="never"
         )
 
     @property
@@ -86,7 +96,11 @@ class ClientOptions(JobOptions):
 
 
 def options_of(
-    options: OptionSet[Any], given: dict[str, Any], base_url: str, params: Sequence[tuple[str, str]]
+    options: OptionSet[Any],
+    given: dict[str, Any],
+    base_url: str,
+    params: Sequence[tuple[str, str]],
+    app: "ServedApp | None",
 ) -> ClientOptions:
     """Returns the complete options of a client.
 
@@ -109,7 +123,7 @@ def options_of(
     except (TypeError, ValueError) as error:
         arguments.wrong("cookies", str(error).removeprefix("cookies "))
         read["cookies"] = None
-    of_client = ClientOptions(base_url=base_url, params=params, **read)
+    of_client = ClientOptions(base_url=base_url, params=params, app=app, **read)
     arguments.check(of_client)
     return of_client
 

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NoReturn
 
 from headgate import _mocks, _native
@@ -10,7 +11,9 @@ from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 
 if TYPE_CHECKING:
+    from headgate._native import NativeOutcome
     from headgate._summary import Snapshot
+    from headgate.client._request import Native, NativeRequest
 
 _lock = threading.Lock()
 _process = 0
@@ -57,7 +60,37 @@ class Engine:
             self.raise_closed()
         if self._changes != _mocks.changes:
             self._native = self._refresh()
+        if (app := self.options.app) is not None:
+            app.ensure_running()
         return self._native
+
+    def request_for_app(self, request: "NativeRequest") -> AbstractContextManager["NativeRequest"]:
+        """Returns a context manager of a request as the application of the client gets it, if the client has one."""
+        app = self.options.app
+        if app is None:
+            return nullcontext(request)
+        self._refresh()  # in a fork it starts over
+        return app.called(request)
+
+    def raise_of_app(self, outcome: "NativeOutcome") -> None:
+        """Raises the exception that the application of the client raised in place of a response, if it did."""
+        if self.options.app is not None:
+            self.options.app.check(outcome)
+
+    def call(self, request: "Native") -> "NativeOutcome | None":
+        """Sends a request, and waits for its outcome; `None` if the client is closed.
+
+        Raises:
+            Exception: Whatever the application of the client raised in place of a response.
+        """
+        native, app = self.native, self.options.app
+        if app is None:
+            return native.call(request)
+        with app.called(request) as of_app:
+            outcome = native.call(of_app)
+        if outcome is not None:
+            app.check(outcome)
+        return outcome
 
     @property
     def changes(self) -> int:
@@ -67,7 +100,9 @@ class Engine:
     def _refresh(self) -> _native.Client:
         """Returns the native client for this process and the active mock, and creates it if necessary."""
         with _lock:
-            changes, mock = _mocks.changes, _mocks.active()
+            if self._process != _process and self.options.app is not None:
+                self.options.app.renew()
+            changes, mock = _mocks.changes, self.options.mock
             if self._process != _process:
                 # These belong to the parent: dropping them leaks them, and does not close them.
                 self._process, self._unmocked, self._mocked = _process, None, None

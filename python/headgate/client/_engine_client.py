@@ -1,6 +1,6 @@
 """What the clients for threads and for event loops have in common."""
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from headgate._errors import UsageError
 from headgate._foreign import no_attribute
@@ -13,16 +13,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from headgate._summary import Snapshot
+    from headgate.client._app import ServedApp
     from headgate.client._client_headers import ClientHeaders
     from headgate.client._cookies import Cookies
+
+APP_BASE_URL: Final = "http://testserver"
+"""The `base_url` of a client of an application, unless it is given."""
 
 
 class EngineClient:
     """The base of both clients: an engine and its statistics."""
 
-    def __init__(self, base_url: object, params: object, options: OptionSet[Any], given: dict[str, Any]) -> None:
-        self._base_url = base_url_of(base_url)
-        self._engine = Engine(options_of(options, given, self._base_url, params_of(params)), "client")
+    def __init__(
+        self,
+        base_url: object,
+        params: object,
+        options: OptionSet[Any],
+        given: dict[str, Any],
+        app: "ServedApp | None",
+    ) -> None:
+        self._base_url = base_url_of(base_url) or ("" if app is None else APP_BASE_URL)
+        self._engine = Engine(options_of(options, given, self._base_url, params_of(params), app), "client")
         self._streams = OpenStreams(self._engine)
 
     @property

@@ -163,6 +163,7 @@ class RequestFlow:
         self.submitted = SubmitQueue()
         self._engine = engine
         self._process = engine.process
+        self._app = engine.options.app
         self._concurrency: int = engine.options.concurrency
         self._memory: int = engine.native.max_memory
         self._max_outstanding: int = self._concurrency if ordered else 2 * self._concurrency + EXTRA
@@ -236,6 +237,8 @@ class RequestFlow:
             if request is None:
                 continue
             outcome = Outcome(request, response, number)
+            if self._app is not None and (raised := self._app.take_exception(response.error)) is not None:
+                outcome.set_cause(raised)
             if self._ordered:
                 self._early[number] = outcome
             else:

@@ -34,7 +34,20 @@ class LoopResponses:
         self.take_arrived()
 
     async def send(self, request: Native) -> NativeOutcome:
-        """Sends a request, waits, and returns the response. Cancelling this cancels the exchange."""
+        """Sends a request, waits, and returns the response. Cancelling this cancels the exchange.
+
+        Raises:
+            Exception: Whatever the application of the client raised in place of a response.
+        """
+        app = self._engine.options.app
+        if app is None:
+            return await self._send(request)
+        with app.called(request) as of_app:
+            outcome = await self._send(of_app)
+        app.check(outcome)
+        return outcome
+
+    async def _send(self, request: Native) -> NativeOutcome:
         number = self._number
         self._number += 1
         ordinal = self.completions.submit(number, [request])

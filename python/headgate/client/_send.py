@@ -20,6 +20,9 @@ def send(engine: Engine, request: Request, *, stream: bool = False) -> Response:
     if isinstance(prepared.body, Source):
         from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body
 
-        return response_of(request, send_source(engine, prepared, prepared.body))
-    native = engine.native.call(prepared)
+        with engine.request_for_app(prepared) as of_app:
+            native = send_source(engine, of_app, prepared.body)
+        engine.raise_of_app(native)
+        return response_of(request, native)
+    native = engine.call(prepared)
     return response_of(request, native if native is not None else engine.raise_closed())

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from headgate import _format
 from headgate._facts import Fact
@@ -18,6 +18,9 @@ from headgate.client._request import Request
 from headgate.client._response import Response, error_from, error_of
 from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
 from headgate.jobs._notebook import await_interruptibly
+
+if TYPE_CHECKING:
+    from headgate.client._app import ServedApp
 
 
 class _ClosedStream:
@@ -42,6 +45,9 @@ class _ClosedStream:
 
 class Streamed(Response):
     """The base of responses whose body is read while it arrives."""
+
+    app_of_client: "ServedApp | None" = None
+    """The application of the client, whose exceptions reading the body raises."""
 
     def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream) -> None:
         super().__init__(request, native)
@@ -115,6 +121,8 @@ class Streamed(Response):
             error = self._stream.error
             self._close()
             if error is not None:
+                if self.app_of_client is not None and (raised := self.app_of_client.take_exception(error)) is not None:
+                    raise raised
                 elapsed_s = self.elapsed.total_seconds() + time.monotonic() - self._started_at
                 raise error_from(error, url=self.url, attempts=self.attempts, elapsed_s=elapsed_s)
         return piece
@@ -246,18 +254,23 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
         RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed, or the thread has the maximum number of open streams.
     """
-    with streams.counted(threading.get_ident(), "thread"):
-        stream = engine.native.start_stream(native_of(request, engine.options), watched=False)
+    with (
+        streams.counted(threading.get_ident(), "thread"),
+        engine.request_for_app(native_of(request, engine.options)) as native_request,
+    ):
+        stream = engine.native.start_stream(native_request, watched=False)
         if stream is None:
             engine.raise_closed()
         try:
             native = stream.wait_headers()
             if native is None:
                 engine.raise_closed()
+            engine.raise_of_app(native)
             error = error_of(request, native)
             if error is not None:
                 raise error
             response = StreamedResponse(request, native, stream)
+            response.app_of_client = engine.options.app
             try:
                 yield response
             finally:
@@ -433,18 +446,22 @@ async def open_async_stream(
         RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed, or the task has the maximum number of open streams.
     """
-    with streams.counted(id(asyncio.current_task()), "task"):
-        native_request = await async_native_of(request, engine.options)
+    with (
+        streams.counted(id(asyncio.current_task()), "task"),
+        engine.request_for_app(await async_native_of(request, engine.options)) as native_request,
+    ):
         stream = engine.native.start_stream(native_request, watched=True)
         if stream is None:
             engine.raise_closed()
         reader = _StreamReader(stream)
         try:
             native = await reader.headers(stream)
+            engine.raise_of_app(native)
             error = error_of(request, native)
             if error is not None:
                 raise error
             response = AsyncStreamedResponse(request, native, stream, reader)
+            response.app_of_client = engine.options.app
             try:
                 yield response
             finally:

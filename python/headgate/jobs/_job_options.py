@@ -70,7 +70,8 @@ class JobOptions:
     @property
     def mock(self) -> object | None:
         """The mock transport that replaces the network now; `None` if there is none."""
-        return _mocks.active()
+        app = vars(self).get("app")
+        return _mocks.active() if app is None else app.network
 
     @property
     def secret_files(self) -> list[tuple[str, str]]:

@@ -104,9 +104,9 @@ class AsgiServer:
         finally:
             # The application continues if this is cancelled, because the client has gone.
             exchange.disconnect()
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception) and self._app.raise_app_exceptions:
-            return self._fail(connection, error)
+        raised = None if task.cancelled() else task.exception()
+        if isinstance(raised, Exception) and self._app.raise_app_exceptions:
+            return self._fail(connection, raised)
         if exchange.is_complete:
             await exchange.finish()
         elif not exchange.has_begun:

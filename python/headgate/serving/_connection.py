@@ -4,7 +4,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from headgate._native import MockConnection, MockNetwork
 from headgate.serving._http1 import RequestHead, RequestParser
@@ -74,7 +74,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_body_complete(self) -> bool:
-        """Whether `read` has returned all of the body; of a chunked one, this is known after it has returned its end."""
+        """Whether `read` has returned all of the body; of a chunked one, this is known after its end was returned."""
         return self._parser.is_body_complete
 
     async def write(self, data: bytes) -> None:
@@ -106,8 +106,8 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - sockets have this type
-        self._transport = transport
+        # That of uvloop has another base.
+        self._transport = cast("asyncio.Transport", transport)
         self._server.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the reason does not matter
