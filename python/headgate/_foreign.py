@@ -39,7 +39,7 @@ OTHER_TIMEOUTS: Final = "the client has connect_timeout, first_byte_timeout, idl
 
 MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "allow_redirects": {"redirects": _REDIRECTS},
-    "app": {"concurrency": _MOCK},
+    "app": {"concurrency": "headgate.Client(app=app), for an ASGI application"},
     "attempts": _TRIES,
     "auth": {"user": _USER},
     "auto_decompress": {"decode": "decode=False"},
@@ -106,7 +106,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "status_forcelist": {"retry_on": "retry_on='429,503'"},
     "stop": {"attempts": _ATTEMPTS},
     "stream": {"content": "client.stream(method, url), as a context manager"},
-    "transport": {"concurrency": _MOCK},
+    "transport": {"concurrency": f"{_MOCK}; app=app for an ASGI application"},
     "tries": {"attempts": _ATTEMPTS, **_TRIES},
     "trust_env": {"proxy": "proxy='env', which is not the default"},
     "verify": {"insecure": _VERIFY},
@@ -144,9 +144,11 @@ _TRANSPORT: Final = (
     "headgate.Client itself, with options such as retries, proxy, local_address and http1_1; in tests,"
     " headgate.testing.mock"
 )
+_APP: Final = "headgate.AsyncClient(app=app) or headgate.Client(app=app); headgate.AsgiApp has more settings"
 _STATUS: Final = "headgate.StatusError, which raise_for_status() raises"
 
 ATTRIBUTES: Final[Mapping[str, str]] = {
+    "ASGITransport": _APP,
     "AsyncHTTPTransport": _TRANSPORT,
     "AsyncLimiter": "headgate.Rate",
     "Auth": _AUTH,
@@ -184,6 +186,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "ServerDisconnectedError": "headgate.ConnectionClosed",
     "Session": "headgate.Client",
     "TCPConnector": _OPTIONS,
+    "TestClient": _APP,
     "Timeout": f"timeout=30 for each attempt; {OTHER_TIMEOUTS}; the error is headgate.RequestTimeout",
     "TimeoutError": "headgate.RequestTimeout, which is a builtin TimeoutError",
     "TimeoutException": "headgate.RequestTimeout, the base of ConnectTimeout, ReadTimeout and TotalTimeout",

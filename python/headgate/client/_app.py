@@ -21,12 +21,12 @@ class ServedApp:
     """The base of both: what calls need."""
 
     def __init__(self, app: AsgiApp | AsgiCallable) -> None:
-        self.app = app if isinstance(app, AsgiApp) else AsgiApp(app)
+        self.app: AsgiApp = app if isinstance(app, AsgiApp) else AsgiApp(app)
         self.renew()
 
     def renew(self) -> None:
         """Starts over in a fork, which has neither the threads nor the connections of its parent."""
-        self.network = MockNetwork(single_use=True)
+        self.network: MockNetwork = MockNetwork(single_use=True)
         self._contexts = Contexts()
         self._lock = threading.Lock()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from headgate._checks import kind_of
 from headgate._errors import UsageError
@@ -16,9 +16,6 @@ from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, option_set
-
-if TYPE_CHECKING:
-    from headgate.client._app import ServedApp
 
 
 class _SharedKeywords(
@@ -79,7 +76,7 @@ class ClientOptions(JobOptions):
         *,
         base_url: str,
         params: Sequence[tuple[str, str]],
-        app: "ServedApp | None" = None,
+        app: object = None,
         **given: Any,  # noqa: ANN401 - what the entries say
     ) -> None:
         super().__init__(given)
@@ -100,7 +97,7 @@ def options_of(
     given: dict[str, Any],
     base_url: str,
     params: Sequence[tuple[str, str]],
-    app: "ServedApp | None",
+    app: object,
 ) -> ClientOptions:
     """Returns the complete options of a client.
 

@@ -13,6 +13,7 @@ from headgate.client._client_options import ClientOptions
 if TYPE_CHECKING:
     from headgate._native import NativeOutcome
     from headgate._summary import Snapshot
+    from headgate.client._app import ServedApp
     from headgate.client._request import Native, NativeRequest
 
 _lock = threading.Lock()
@@ -66,7 +67,7 @@ class Engine:
 
     def request_for_app(self, request: "NativeRequest") -> AbstractContextManager["NativeRequest"]:
         """Returns a context manager of a request as the application of the client gets it, if the client has one."""
-        app = self.options.app
+        app: ServedApp | None = self.options.app
         if app is None:
             return nullcontext(request)
         self._refresh()  # in a fork it starts over
@@ -83,7 +84,8 @@ class Engine:
         Raises:
             Exception: Whatever the application of the client raised in place of a response.
         """
-        native, app = self.native, self.options.app
+        native = self.native
+        app: ServedApp | None = self.options.app
         if app is None:
             return native.call(request)
         with app.called(request) as of_app:

@@ -237,8 +237,8 @@ class RequestFlow:
             if request is None:
                 continue
             outcome = Outcome(request, response, number)
-            if self._app is not None and (raised := self._app.take_exception(response.error)) is not None:
-                outcome.set_cause(raised)
+            if self._app is not None and (error := outcome.error) is not None:
+                error.__cause__ = self._app.take_exception(response.error)
             if self._ordered:
                 self._early[number] = outcome
             else:

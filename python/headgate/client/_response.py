@@ -389,11 +389,6 @@ class Outcome:
         """The time of the last attempt, in seconds."""
         return self._native.elapsed_us / 1e6
 
-    def set_cause(self, cause: BaseException) -> None:
-        """Sets the cause of the `error`: an exception of the client's application."""
-        if self.error is not None:
-            self.error.__cause__ = cause
-
     def unwrap(self) -> Response:
         """Returns the response.
 

@@ -46,11 +46,12 @@ class _ClosedStream:
 class Streamed(Response):
     """The base of responses whose body is read while it arrives."""
 
-    app_of_client: "ServedApp | None" = None
-    """The application of the client, whose exceptions reading the body raises."""
-
-    def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream) -> None:
+    def __init__(
+        self, request: Request, native: NativeOutcome, stream: ResponseStream, app: "ServedApp | None" = None
+    ) -> None:
         super().__init__(request, native)
+        # Reading the body raises its exceptions.
+        self._app = app
         self._stream: ResponseStream | _ClosedStream = stream
         self._started_at = time.monotonic()
         self._is_begun = False
@@ -121,7 +122,7 @@ class Streamed(Response):
             error = self._stream.error
             self._close()
             if error is not None:
-                if self.app_of_client is not None and (raised := self.app_of_client.take_exception(error)) is not None:
+                if self._app is not None and (raised := self._app.take_exception(error)) is not None:
                     raise raised
                 elapsed_s = self.elapsed.total_seconds() + time.monotonic() - self._started_at
                 raise error_from(error, url=self.url, attempts=self.attempts, elapsed_s=elapsed_s)
@@ -269,8 +270,7 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
             error = error_of(request, native)
             if error is not None:
                 raise error
-            response = StreamedResponse(request, native, stream)
-            response.app_of_client = engine.options.app
+            response = StreamedResponse(request, native, stream, engine.options.app)
             try:
                 yield response
             finally:
@@ -341,8 +341,15 @@ class AsyncStreamedResponse(Streamed):
 
     __module__ = "headgate"
 
-    def __init__(self, request: Request, native: NativeOutcome, stream: ResponseStream, reader: _StreamReader) -> None:
-        super().__init__(request, native, stream)
+    def __init__(
+        self,
+        request: Request,
+        native: NativeOutcome,
+        stream: ResponseStream,
+        reader: _StreamReader,
+        app: "ServedApp | None" = None,
+    ) -> None:
+        super().__init__(request, native, stream, app)
         self._reader = reader
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
@@ -460,8 +467,7 @@ async def open_async_stream(
             error = error_of(request, native)
             if error is not None:
                 raise error
-            response = AsyncStreamedResponse(request, native, stream, reader)
-            response.app_of_client = engine.options.app
+            response = AsyncStreamedResponse(request, native, stream, reader, engine.options.app)
             try:
                 yield response
             finally:
