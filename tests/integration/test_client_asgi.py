@@ -7,7 +7,7 @@ import gzip
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -295,7 +295,7 @@ def test_a_call_returns_when_the_app_has_returned(run: Run) -> None:
     run(main())
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818 - what happened
     pass
 
 
@@ -661,8 +661,7 @@ async def app(scope, receive, send):
         "print(headgate.Client(app=app).get('/').text)",
         "client = headgate.Client(app=app)\nprint(client.get('/').text)",
         "async def main():\n    print((await headgate.AsyncClient(app=app).get('/')).text)\nasyncio.run(main())",
-        "async def main():\n    global client\n    client = headgate.AsyncClient(app=app)\n"
-        "    print((await client.get('/')).text)\nasyncio.run(main())",
+        "c = headgate.AsyncClient(app=app)\nasync def main(): print((await c.get('/')).text)\nasyncio.run(main())",
     ],
 )
 def test_a_program_may_end_without_closing_its_client(use: str, tmp_path: Path) -> None:
@@ -681,3 +680,36 @@ def test_nothing_is_left_open() -> None:
         once()
     gc.collect()
     assert (before, threads) == (len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
+
+
+def test_an_upload_reaches_the_app_as_it_is_made(run: Run) -> None:
+    @http
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        first = await receive()
+        arrived.set()
+        assert first["more_body"]
+        await respond(send, first["body"] + await body_of(receive))
+
+    arrived = threading.Event()
+
+    def content() -> Iterator[bytes]:
+        yield b"first "
+        assert arrived.wait(30)
+        yield b"second"
+
+    with headgate.Client(app=app) as client:
+        assert "first second" == client.post("/", content=content()).text
+
+    async def main() -> None:
+        async def content() -> AsyncIterator[bytes]:
+            yield b"first "
+            await asyncio.to_thread(arrived.wait, 30)
+            yield b"second"
+
+        arrived.clear()
+        async with headgate.AsyncClient(app=app) as client:
+            assert "first second" == (await client.post("/", content=content())).text
+            with pytest.raises(AssertionError):
+                await client.post("/", content=b"")
+
+    run(main())

@@ -122,7 +122,10 @@ class AsyncClient(EngineClient):
         self._use_loop()
         native = await async_native_of(request, self._engine.options)
         if isinstance(native.body, Source):
-            return response_of(request, await send_source_async(self._engine, native, native.body))
+            with self._engine.request_for_app(native) as of_app:
+                outcome = await send_source_async(self._engine, of_app, native.body)
+            self._engine.raise_of_app(outcome)
+            return response_of(request, outcome)
         return response_of(request, await self._loops.of_running_loop().send(native))
 
     async def get(self, url: UrlLike, **options: Unpack[AsyncRequestKeywords]) -> Response:

@@ -21,8 +21,8 @@ def send(engine: Engine, request: Request, *, stream: bool = False) -> Response:
         from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body
 
         with engine.request_for_app(prepared) as of_app:
-            native = send_source(engine, of_app, prepared.body)
-        engine.raise_of_app(native)
-        return response_of(request, native)
+            outcome = send_source(engine, of_app, prepared.body)
+        engine.raise_of_app(outcome)
+        return response_of(request, outcome)
     native = engine.call(prepared)
     return response_of(request, native if native is not None else engine.raise_closed())
