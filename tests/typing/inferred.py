@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from http.cookiejar import CookieJar
 from typing import Any, Self, assert_type
 
 import headgate
@@ -252,6 +253,20 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(headgate.get("http://localhost/", allow_redirects=False, verify=True), Response)
     assert_type(client.send(Request("/", tag=1)), Response)
     assert_type(client.statistics(), headgate.Snapshot)
+
+
+def cookies_are_given_in_many_forms(client: headgate.Client, jar: CookieJar) -> None:
+    headgate.Client(cookies=True)
+    headgate.Client(cookies={"a": "1"})
+    headgate.Client(cookies=[("a", "1")])
+    headgate.Client(cookies=jar)
+    headgate.AsyncClient(cookies=client.cookies)
+    Request("/", cookies=jar)
+    assert_type(headgate.get("http://localhost/", cookies={"a": "1"}).cookies, headgate.Cookies)
+    assert_type(client.cookies["a"], str)
+    assert_type(client.cookies.get("a", domain="example.com"), str | None)
+    assert_type(client.cookies.jar, CookieJar)
+    assert_type(dict(headgate.Cookies(jar)), dict[str, str])
 
 
 def many_requests_give_outcomes(client: headgate.Client) -> None:

@@ -27,6 +27,8 @@ const MAX_PAIR_BYTES: usize = 4096;
 const MAX_PATH_BYTES: usize = 1024;
 /// The most bytes of a `Set-Cookie` header: those of a pair, and three attributes of the maximum length.
 const MAX_SET_COOKIE_BYTES: usize = MAX_PAIR_BYTES + 3 * MAX_PATH_BYTES;
+/// The most bytes of the cookies of one request: no widespread server accepts more.
+const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// The longest time that a server can ask to keep a cookie (RFC 6265bis section 5.5).
 const MAX_AGE: Duration = Duration::from_hours(400 * 24);
 /// A domain with more cookies than this is evicted from before others (RFC 6265bis section 5.7).
@@ -230,21 +232,20 @@ impl CookieJar {
             Some(cookies) => cookies,
             None => self.by_domain.entry(domain.into()).or_default(),
         };
-        match cookies.iter_mut().find(|old| new.replaces(old)) {
+        if let Some(old) = cookies.iter_mut().find(|old| new.replaces(old)) {
             // It keeps its place in the order of creation.
-            Some(old) => *old = new,
-            None => {
-                cookies.push(new);
-                if cookies.len() > self.bounds.per_domain {
-                    cookies.retain(|cookie| !cookie.is_expired(now));
-                }
-                if cookies.len() > self.bounds.per_domain {
-                    let rank = |index: &usize| (cookies[*index].is_secure, cookies[*index].last_use);
-                    (0..cookies.len()).min_by_key(rank).map(|index| cookies.remove(index));
-                }
-                self.enforce_total(now);
-            }
+            *old = new;
+            return;
         }
+        cookies.push(new);
+        if cookies.len() > self.bounds.per_domain {
+            cookies.retain(|cookie| !cookie.is_expired(now));
+        }
+        if cookies.len() > self.bounds.per_domain {
+            let rank = |index: &usize| (cookies[*index].is_secure, cookies[*index].last_use);
+            (0..cookies.len()).min_by_key(rank).map(|index| cookies.remove(index));
+        }
+        self.enforce_total(now);
     }
 
     /// Evicts a cookie if there are too many of all domains together: first those that have expired, then those of domains with
@@ -284,9 +285,17 @@ impl CookieJar {
 
     /// Returns the value of the `cookie` header of a request to a URL.
     pub fn header(&self, url: &CookieUrl<'_>, now: SystemTime) -> Option<HeaderValue> {
-        let sent = self.cookies_for(url, now);
-        let pairs: Vec<String> = sent.iter().map(|cookie| format!("{}={}", cookie.name, cookie.value)).collect();
-        let mut value = HeaderValue::try_from(pairs.join("; ")).ok().filter(|value| !value.is_empty())?;
+        let mut pairs = String::new();
+        for Cookie { name, value, .. } in self.cookies_for(url, now) {
+            if pairs.len() + name.len() + value.len() > MAX_HEADER_BYTES {
+                break;
+            }
+            let separator = if pairs.is_empty() { "" } else { "; " };
+            for piece in [separator, name, "=", value] {
+                pairs.push_str(piece);
+            }
+        }
+        let mut value = HeaderValue::try_from(pairs).ok().filter(|value| !value.is_empty())?;
         value.set_sensitive(true);
         Some(value)
     }

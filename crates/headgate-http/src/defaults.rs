@@ -15,7 +15,7 @@ use headgate_core::secret::Secret;
 use headgate_core::target::origin_set;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH,
-    CONTENT_TYPE, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
+    CONTENT_TYPE, COOKIE, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE,
     TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::{HeaderName, HeaderValue};
@@ -217,6 +217,11 @@ impl Defaults {
         row.extra.as_deref().is_some_and(has_own)
             || !row.own().is_some_and(|own| own.is_without_header(IDEMPOTENCY_KEY.as_str()))
                 && (self.keys.is_some() || contains(&self.headers, &IDEMPOTENCY_KEY))
+    }
+
+    /// Returns whether the run has cookies of its own.
+    pub(super) fn has_cookies(&self) -> bool {
+        contains(&self.headers, &COOKIE)
     }
 
     /// Returns whether no header of the run gives the media type of bodies.

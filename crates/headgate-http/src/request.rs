@@ -225,7 +225,7 @@ impl Preparer {
         wire.clear();
         self.renew();
         let is_plain = row.chain().is_none()
-            && self.cookies.as_ref().is_none_or(SharedCookieJar::is_empty)
+            && (self.cookies.is_none() || !self.defaults.has_cookies())
             && row.extra.as_ref().is_none_or(|extra| extra.has_only_own_url());
         if is_plain
             && self.defaults.body.bytes.len() <= JOINED_BODY_BYTES
@@ -234,6 +234,10 @@ impl Preparer {
             let (begin, end) = &self.plain;
             for piece in [begin, path.as_bytes(), AFTER_PATH, &site.headers] {
                 wire.extend_from_slice(piece);
+            }
+            let path = path.split('?').next().unwrap_or_default();
+            if let Some(cookies) = cookies::header(self.cookies.as_ref(), None, &site.route.key.origin, path) {
+                HeaderLine::new(COOKIE, cookies).write(wire);
             }
             if let Some(salt) = &self.defaults.keys {
                 salt.write_line(row.ordinal, wire);

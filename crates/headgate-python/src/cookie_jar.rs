@@ -51,6 +51,7 @@ impl CookieJar {
     }
 
     /// Stores the cookies that a response from this URL sets.
+    #[expect(clippy::needless_pass_by_value, reason = "arguments from Python are copies")]
     fn store(&self, url: &str, set_cookies: Vec<Vec<u8>>) {
         if let Ok(from) = target::parse(url) {
             let url = CookieUrl::new(&from.origin, from.path.path());

@@ -172,6 +172,16 @@ fn the_cookies_of_a_row_are_bounded() {
 }
 
 #[test]
+fn the_cookies_of_one_request_are_bounded() {
+    let value = "x".repeat(3000);
+    let many: Vec<String> = (0..20).map(|number| format!("c{number}={value}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let header = sent("http://h.example/", &many, "http://h.example/").expect("some");
+    assert_eq!(10, header.split("; ").count());
+    assert!(header.starts_with("c0=") && header.len() <= MAX_HEADER_BYTES);
+}
+
+#[test]
 fn a_domain_with_too_many_cookies_loses_expired_ones_then_insecure_ones_and_then_the_least_recently_used() {
     let mut jar = CookieJar::new(JarBounds { per_domain: 4, total: 100 });
     let at = "https://h.example/";
