@@ -39,9 +39,9 @@ pub(crate) fn advance(time: Duration) {
     AHEAD_NS.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Returns the time of day, by which cookies expire.
+/// Returns the time of day that belongs to `now`, by which cookies expire.
 pub fn system_now() -> SystemTime {
-    SystemTime::now()
+    SystemTime::now() + ahead()
 }
 
 /// Converts an instant to microseconds since 1970. A step of the system's clock during a job does not show.

@@ -3,7 +3,6 @@
 
 use std::mem;
 use std::sync::PoisonError;
-use std::time::SystemTime;
 
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure, JobError, NetworkEvidence};
@@ -190,7 +189,7 @@ impl Attempt<'_> {
         let followed = self.row(|row| {
             let method = self.share.method_now(row);
             let redirects = self.share.shared.limits.response.redirects.of(row, method);
-            let chain = redirects.follow(row, method, head, is_outside, SystemTime::now())?;
+            let chain = redirects.follow(row, method, head, is_outside, clock::system_now())?;
             match chain {
                 Some(chain) if chain.method.is_none() && row.is_body_consumed() => {
                     let reason = Reason::new(format!("the redirect needs the body {ONCE_MORE}"));
