@@ -310,6 +310,7 @@ class AsyncClient(EngineClient):
                 await self._app.aclose()
 
     async def __aenter__(self) -> Self:
+        self._engine.check_is_open()
         if self._app is not None:
             await self._app.startup()
         return self

@@ -336,6 +336,7 @@ class Client(EngineClient):
             self._app.close()
 
     def __enter__(self) -> Self:
+        self._engine.check_is_open()
         if self._app is not None:
             self._app.startup()
         return self

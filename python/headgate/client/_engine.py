@@ -57,8 +57,7 @@ class Engine:
         Raises:
             RuntimeError: The client is closed.
         """
-        if self.is_closed:
-            self.raise_closed()
+        self.check_is_open()
         if self._changes != _mocks.changes:
             self._native = self._refresh()
         if (app := self.options.app) is not None:
@@ -148,6 +147,11 @@ class Engine:
             for each in {native, self._native, self._unmocked or native}:
                 each.change_headers([*changes.values()])
             self._header_changes = changes
+
+    def check_is_open(self) -> None:
+        """Raises the error of a closed client, if it is closed."""
+        if self.is_closed:
+            self.raise_closed()
 
     def raise_closed(self) -> NoReturn:
         """Raises the error of a closed client."""

@@ -55,6 +55,15 @@ class EngineClient:
         ClientHeaders(self._engine).replace(headers)
 
     @property
+    def base_url(self) -> str:
+        """The URL to which relative URLs are relative; empty if there is none.
+
+        >>> client.base_url
+        'http://127.0.0.1:8080'
+        """
+        return self._base_url
+
+    @property
     def is_closed(self) -> bool:
         """Whether the client is closed: it makes no more requests."""
         return self._engine.is_closed

@@ -18,7 +18,7 @@ HeadgateError
     HostDown                (ConnectionError)  the host did not respond for too long
     ProxyError              (ConnectionError)  the proxy refused, or could not be reached
     TooManyRedirects        (RuntimeError)  more redirects than are followed
-    RedirectLoop            (RuntimeError)  a redirect led back to a request that was made before
+      RedirectLoop                          a redirect led back to a request that was made before
     BlockedByRobots         (PermissionError)  the host's robots.txt disallows it
     BlockedByNetworkPolicy  (PermissionError)  the network policy forbids the address
     CredentialsError        (PermissionError)  there is no token for the request, or its origin refuses the credentials
@@ -210,7 +210,7 @@ class TooManyRedirects(RequestError, RuntimeError, kind="too_many_redirects"):  
     """
 
 
-class RedirectLoop(RequestError, RuntimeError, kind="redirect_loop"):  # noqa: N818 - as above
+class RedirectLoop(TooManyRedirects, kind="redirect_loop"):
     """A redirect led back to a request that was made before.
 
     >>> client.get("/fault/redirect-loop")

@@ -1,7 +1,8 @@
 """The headers of a response."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Final
+from typing import Any, Final, Self
 
 _SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
 MASK: Final = "***"
@@ -10,17 +11,18 @@ MASK: Final = "***"
 class Headers(Mapping[str, str]):
     """Headers by their case-insensitive names; a name that occurs several times has all its values.
 
-    As a mapping, values of one name are joined by commas; `get_list` and `multi_items` keep them apart.
+    As a mapping, values of one name are joined by commas; `get_list` and `multi_items` keep them apart. Headers are
+    equal to others, or to a mapping, if they have the same names, in any case, with the same values.
 
     >>> headers = headgate.Headers([("Vary", "accept"), ("vary", "origin"), ("Age", "7")])
-    >>> headers["VARY"], headers.get("etag")
-    ('accept, origin', None)
+    >>> headers["VARY"], headers.get("etag"), headgate.Headers({"Age": "7"}) == {"age": "7"}
+    ('accept, origin', None, True)
     """
 
     __module__ = "headgate"
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
-        self._pairs = list(pairs)
+    def __init__(self, headers: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
+        self._pairs = _pairs_of(headers)
         self._values: dict[str, list[str]] = {}
         for name, value in self._pairs:
             self._values.setdefault(name.lower(), []).append(value)
@@ -37,13 +39,27 @@ class Headers(Mapping[str, str]):
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name.lower() in self._values
 
-    def get_list(self, name: str) -> list[str]:
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        pairs, others = ([(name.lower(), value) for name, value in _pairs_of(each)] for each in (self, other))
+        return sorted(pairs) == sorted(others)
+
+    __hash__ = None  # type: ignore[assignment] # as of other mappings
+
+    def get_list(self, name: str, *, split_commas: bool = False) -> list[str]:
         """Returns all values of this name, in the order received.
 
-        >>> headgate.Headers([("Vary", "accept"), ("vary", "origin")]).get_list("vary")
-        ['accept', 'origin']
+        >>> headers = headgate.Headers([("Vary", "accept, cookie"), ("vary", "origin")])
+        >>> headers.get_list("vary"), headers.get_list("vary", split_commas=True)
+        (['accept, cookie', 'origin'], ['accept', 'cookie', 'origin'])
+
+        Args:
+            name: The name, in any case.
+            split_commas: Splits values at commas, which some headers, such as `Set-Cookie`, have within a value.
         """
-        return list(self._values.get(name.lower(), ()))
+        values = self._values.get(name.lower(), ())
+        return [part.strip() for value in values for part in value.split(",")] if split_commas else list(values)
 
     def multi_items(self) -> list[tuple[str, str]]:
         """Returns all names and values as they were received.
@@ -53,6 +69,15 @@ class Headers(Mapping[str, str]):
         """
         return list(self._pairs)
 
+    def copy(self) -> Self:
+        """Returns a copy.
+
+        >>> headers = headgate.Headers({"Age": "7"})
+        >>> headers.copy() == headers
+        True
+        """
+        return type(self)(self._pairs)
+
     def __repr__(self) -> str:
         shown = [(name, MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
         return f"Headers({shown!r})"
@@ -61,14 +86,24 @@ class Headers(Mapping[str, str]):
 class RequestHeaders(Headers, MutableMapping[str, str]):
     """The headers of a `PreparedRequest`, which can be changed. Setting a name replaces all of its values."""
 
+    __hash__ = None  # type: ignore[assignment] # as of other mappings
+
     def __setitem__(self, name: str, value: str) -> None:
-        self._keep_all_but(name, (name, value))
+        # The header keeps its place.
+        before = list(itertools.takewhile(lambda pair: pair[0].lower() != name.lower(), self._pairs))
+        Headers.__init__(self, [*before, (name, value), *self._all_but(name)[len(before) :]])
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
             raise KeyError(name)
-        self._keep_all_but(name)
+        Headers.__init__(self, self._all_but(name))
 
-    def _keep_all_but(self, name: str, *added: tuple[str, str]) -> None:
-        kept = [pair for pair in self._pairs if pair[0].lower() != name.lower()]
-        Headers.__init__(self, [*kept, *added])
+    def _all_but(self, name: str) -> list[tuple[str, str]]:
+        return [pair for pair in self._pairs if pair[0].lower() != name.lower()]
+
+
+def _pairs_of(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    if isinstance(headers, Headers):
+        return headers.multi_items()
+    given: Any = headers
+    return list(given.items() if isinstance(headers, Mapping) else given)

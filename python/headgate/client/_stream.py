@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, AnyStr, NoReturn
 
 from headgate import _format
 from headgate._facts import Fact
@@ -180,8 +180,8 @@ class StreamedResponse(Streamed):
             RuntimeError: The body was read before, or the response is closed.
         """
         if "content" in vars(self):
-            return self._sized(iter((self.content,)), Chunks(chunk_size))
-        return self._sized(self._pieces(raw=False), Chunks(chunk_size))
+            return self._sized(iter((self.content,)), Chunks(chunk_size, b"".join))
+        return self._sized(self._pieces(raw=False), Chunks(chunk_size, b"".join))
 
     def iter_raw(self, chunk_size: int | None = None) -> Iterator[bytes]:
         """Yields the body as it is sent, without decoding its content encodings. See `iter_bytes`.
@@ -190,15 +190,21 @@ class StreamedResponse(Streamed):
         ...     print(len(gzip.decompress(b"".join(response.iter_raw()))))
         1000
         """
-        return self._sized(self._pieces(raw=True), Chunks(chunk_size))
+        return self._sized(self._pieces(raw=True), Chunks(chunk_size, b"".join))
 
-    def iter_text(self) -> Iterator[str]:
+    def iter_text(self, chunk_size: int | None = None) -> Iterator[str]:
         """Yields the body as text, piece by piece; bytes that can't be decoded become U+FFFD. See `iter_bytes`.
 
         >>> with client.stream("GET", "/hello") as response:
         ...     print("".join(response.iter_text()))
         Hello, World!
+
+        Args:
+            chunk_size: Characters of each piece but the last; `None`: pieces as they arrive.
         """
+        return self._sized(self._texts(), Chunks(chunk_size, "".join))
+
+    def _texts(self) -> Iterator[str]:
         text = TextDecoder(declared_encoding(self.headers))
         for piece in self.iter_bytes():
             if read := text.feed(piece):
@@ -241,7 +247,7 @@ class StreamedResponse(Streamed):
         while piece := self._piece(self._stream.wait_bytes()):
             yield piece
 
-    def _sized(self, pieces: Iterator[bytes], chunks: Chunks) -> Iterator[bytes]:
+    def _sized(self, pieces: Iterator[AnyStr], chunks: Chunks[AnyStr]) -> Iterator[AnyStr]:
         for piece in pieces:
             yield from chunks.feed(piece)
         yield from chunks.finish()
@@ -366,7 +372,9 @@ class AsyncStreamedResponse(Streamed):
             RequestError: The body breaks off; each error kind has a class.
             RuntimeError: The body was read before, or the response is closed.
         """
-        return self._sized(self._read() if "content" in vars(self) else self._pieces(raw=False), Chunks(chunk_size))
+        return self._sized(
+            self._read() if "content" in vars(self) else self._pieces(raw=False), Chunks(chunk_size, b"".join)
+        )
 
     def aiter_raw(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
         """Yields the body as it is sent, without decoding its content encodings. See `aiter_bytes`.
@@ -375,15 +383,21 @@ class AsyncStreamedResponse(Streamed):
         ...     print(len(gzip.decompress(b"".join([piece async for piece in response.aiter_raw()]))))
         1000
         """
-        return self._sized(self._pieces(raw=True), Chunks(chunk_size))
+        return self._sized(self._pieces(raw=True), Chunks(chunk_size, b"".join))
 
-    async def aiter_text(self) -> AsyncIterator[str]:
+    def aiter_text(self, chunk_size: int | None = None) -> AsyncIterator[str]:
         """Yields the body as text, piece by piece; bytes that can't be decoded become U+FFFD. See `aiter_bytes`.
 
         >>> async with client.stream("GET", "/hello") as response:
         ...     print("".join([text async for text in response.aiter_text()]))
         Hello, World!
+
+        Args:
+            chunk_size: Characters of each piece but the last; `None`: pieces as they arrive.
         """
+        return self._sized(self._texts(), Chunks(chunk_size, "".join))
+
+    async def _texts(self) -> AsyncIterator[str]:
         text = TextDecoder(declared_encoding(self.headers))
         async for piece in self.aiter_bytes():
             if read := text.feed(piece):
@@ -435,7 +449,7 @@ class AsyncStreamedResponse(Streamed):
         while piece := self._piece(await self._reader.piece()):
             yield piece
 
-    async def _sized(self, pieces: AsyncIterator[bytes], chunks: Chunks) -> AsyncIterator[bytes]:
+    async def _sized(self, pieces: AsyncIterator[AnyStr], chunks: Chunks[AnyStr]) -> AsyncIterator[AnyStr]:
         async for piece in pieces:
             for sized in chunks.feed(piece):
                 yield sized

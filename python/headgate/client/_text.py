@@ -2,8 +2,8 @@
 
 import codecs
 import re
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import AnyStr, Final, Generic
 
 from headgate._checks import kind_of
 
@@ -41,19 +41,20 @@ def bom_encoding(beginning: bytes) -> str:
 _END_OF_LINE: Final = re.compile(r"\r\n|\n|\r")
 
 
-class Chunks:
-    """Cuts bytes into chunks of one size, except the last; with `None`, chunks are the pieces as they arrive."""
+class Chunks(Generic[AnyStr]):
+    """Cuts bytes or text into chunks of one size, except the last; `None` means the pieces as they arrive."""
 
-    def __init__(self, size: int | None) -> None:
+    def __init__(self, size: int | None, join: Callable[[list[AnyStr]], AnyStr]) -> None:
         if size is not None and type(size) is not int:
-            raise TypeError(f"chunk_size must be a number of bytes, not {kind_of(size)}")
+            raise TypeError(f"chunk_size must be a number, not {kind_of(size)}")
         if size is not None and size < 1:
             raise ValueError(f"chunk_size must be at least 1, not {size}")
         self._size = size
-        self._pending: list[bytes] = []
+        self._join: Callable[[list[AnyStr]], AnyStr] = join
+        self._pending: list[AnyStr] = []
         self._length = 0
 
-    def feed(self, piece: bytes) -> list[bytes]:
+    def feed(self, piece: AnyStr) -> list[AnyStr]:
         """Returns the chunks that are complete with this piece."""
         if self._size is None:
             return [piece]
@@ -61,15 +62,15 @@ class Chunks:
         self._length += len(piece)
         if self._length < self._size:
             return []
-        joined = b"".join(self._pending)
+        joined = self._join(self._pending)
         end = self._length - self._length % self._size
         self._pending = [joined[end:]] if end < self._length else []
         self._length -= end
         return [joined[at : at + self._size] for at in range(0, end, self._size)]
 
-    def finish(self) -> list[bytes]:
+    def finish(self) -> list[AnyStr]:
         """Returns the last chunk, if there is one."""
-        rest, self._pending, self._length = b"".join(self._pending), [], 0
+        rest, self._pending, self._length = self._join(self._pending), [], 0
         return [rest] if rest else []
 
 

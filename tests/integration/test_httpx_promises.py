@@ -1,0 +1,606 @@
+"""What of httpx holds: the promises that its own tests check, in our words. The docstring of each test is one of them.
+
+docs/coming-from.md has the table of all, with those that differ on purpose and those that are missing.
+"""
+
+import asyncio
+import gzip
+import inspect
+import json
+import pickle
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import headgate
+import headgate.testing
+from headgate.testing import MockRequest, MockResponse, MockServer
+from support.documents import table
+
+HOST = "https://example.org"
+PAGE = "docs/coming-from.md"
+
+
+@pytest.fixture
+def mock() -> Iterator[MockServer]:
+    with headgate.testing.mock() as mock:
+        yield mock
+
+
+@pytest.fixture
+def client() -> Iterator[headgate.Client]:
+    with headgate.Client(retry_delay=0.001) as client:
+        yield client
+
+
+@pytest.fixture
+def echo(mock: MockServer) -> MockServer:
+    """Answers with the method, the URL, the headers and the body of each request."""
+
+    def echoed(request: MockRequest) -> MockResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        body = request.content.decode("latin-1")
+        return MockResponse(json={"method": request.method, "url": request.url, "headers": headers, "body": body})
+
+    mock.request(None, response=echoed)
+    return mock
+
+
+def respond(mock: MockServer, **response: Any) -> None:
+    """Answers each request with this response."""
+    mock.request(None).respond(200, **response)
+
+
+@pytest.mark.usefixtures("echo")
+def test_bodies(client: headgate.Client) -> None:
+    """a body is bytes, text, JSON or a form, with its type and length"""
+    bodies: list[tuple[dict[str, Any], str, str]] = [
+        ({"content": b"Hello"}, "Hello", "application/octet-stream"),
+        ({"content": "Hello"}, "Hello", "text/plain; charset=utf-8"),
+        ({"json": {"a": [1, None]}}, '{"a":[1,null]}', "application/json"),
+        ({"data": {"a": "x y", "b": [1, True, None]}}, "a=x+y&b=1&b=true&b=", "application/x-www-form-urlencoded"),
+    ]
+    for given, body, kind in bodies:
+        seen = client.post(HOST, **given).json()
+        assert (body, kind) == (seen["body"], seen["headers"]["content-type"])
+        assert str(len(body)) == seen["headers"]["content-length"]
+    assert "0" == client.post(HOST).json()["headers"]["content-length"]
+    assert "content-length" not in client.get(HOST).json()["headers"]
+    assert "ça".encode().decode("latin-1") in client.post(HOST, json="ça").json()["body"]
+    mistakes: list[dict[str, Any]] = [{"content": 7}, {"content": {"a": "b"}}, {"json": float("nan")}]
+    for wrong in mistakes:
+        with pytest.raises(headgate.InvalidRequest):
+            client.post(HOST, **wrong)
+
+
+@pytest.mark.usefixtures("echo")
+def test_own_headers(client: headgate.Client) -> None:
+    """headers of a call replace those that are set by default, `Host` included"""
+    own = {"Host": "other.example:80", "Accept-Encoding": "identity", "User-Agent": "mine", "Content-Type": "text/x"}
+    seen = client.post(HOST, content=b"", headers=own).json()["headers"]
+    assert {name.lower(): value for name, value in own.items()}.items() <= seen.items()
+
+
+@pytest.mark.usefixtures("echo")
+def test_pickling(client: headgate.Client) -> None:
+    """requests and responses can be pickled"""
+    request = headgate.Request(f"{HOST}/a", method="POST", json={"test": 123}, headers={"A": "1"})
+    copy = pickle.loads(pickle.dumps(request))  # noqa: S301 - our own
+    response = client.send(copy)
+    again = pickle.loads(pickle.dumps(response))  # noqa: S301 - our own
+    assert ("POST", '{"test":123}') == (again.json()["method"], again.json()["body"])
+    assert (response.status_code, response.headers, response.url) == (again.status_code, again.headers, again.url)
+    assert [] == again.history
+
+
+def test_statuses(mock: MockServer) -> None:
+    """a status belongs to a class, and has a phrase if it is known"""
+    mock.get("/{status}", response=lambda request: int(request.path_params["status"]))
+    with headgate.Client(retries=0, redirects="none") as client:
+        for status, phrase, kind in [
+            (200, "OK", "is_success"),
+            (303, "See Other", "is_redirect"),
+            (403, "Forbidden", "is_client_error"),
+            (500, "Internal Server Error", "is_server_error"),
+            (599, "", "is_server_error"),
+        ]:
+            response = client.get(f"{HOST}/{status}")
+            assert (status, phrase) == (response.status_code, response.reason_phrase)
+            kinds = ("is_informational", "is_success", "is_redirect", "is_client_error", "is_server_error")
+            assert [kind] == [name for name in kinds if getattr(response, name)]
+            assert response.is_error is (status >= 400)
+            assert f"<Response [{status}{' ' * bool(phrase)}{phrase}]>" == repr(response)
+
+
+def test_raise_for_status(mock: MockServer) -> None:
+    """`raise_for_status` returns the response if its status is 2xx, and raises otherwise"""
+    mock.get("/{status}", response=lambda request: int(request.path_params["status"]))
+    with headgate.Client(retries=0, redirects="none") as client:
+        for status in (200, 204, 299):
+            response = client.get(f"{HOST}/{status}")
+            assert response is response.raise_for_status()
+        for status in (303, 400, 404, 500, 505):
+            response = client.get(f"{HOST}/{status}")
+            with pytest.raises(headgate.StatusError, match=f"^{status} .*: {HOST}/{status}$") as raised:
+                response.raise_for_status()
+            assert response is raised.value.response
+
+
+TEXTS = [
+    ("Latin 1: ÿ", "latin-1", "text/plain; charset=latin-1", "iso8859-1"),
+    ("おはようございます。", "utf-8", None, "utf-8"),
+    ("おはようございます。", "utf-8", "text/plain; charset=invalid-codec-name", "utf-8"),
+    ("Snowman: ☃", "utf-8", "text/plain", "utf-8"),
+    ("xyz", "utf-8", "image/png", "utf-8"),
+    ("トラベル", "shift-jis", "text/html; charset=shift-jis", "shift_jis"),
+    ("", "utf-8", None, "utf-8"),
+]
+
+
+def test_text(mock: MockServer, client: headgate.Client) -> None:
+    """text is decoded as the `Content-Type` says, or else as UTF-8; the encoding can be set"""
+    for text, sent_as, kind, encoding in TEXTS:
+        headers = {"Content-Type": kind} if kind else {}
+        respond(mock, content=text.encode(sent_as), headers=headers)
+        response = client.get(HOST)
+        assert (text, encoding) == (response.text, response.encoding)
+        with client.stream("GET", HOST) as streamed:
+            assert text == "".join(streamed.iter_text())
+    respond(mock, content="Snowman: ☃".encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
+    response = client.get(HOST)
+    response.encoding = "iso-8859-1"
+    assert ("Snowman: â\x98\x83", "iso-8859-1") == (response.text, response.encoding)
+
+
+def test_json(mock: MockServer, client: headgate.Client) -> None:
+    """JSON is decoded in UTF-8, UTF-16 and UTF-32, with the options of `json.loads`"""
+    value = {"greeting": "héllo", "amount": 1}
+    utf_16_and_32 = [f"utf-{bits}{order}" for bits in (16, 32) for order in ("", "-be", "-le")]
+    for encoding in ("utf-8", "utf-8-sig", *utf_16_and_32):
+        respond(mock, content=json.dumps(value).encode(encoding), headers={"Content-Type": "application/json"})
+        assert value == client.get(HOST).json()
+        assert "1" == client.get(HOST).json(parse_int=str)["amount"]
+    respond(mock, content=b"\x00\x00\x00\x00")
+    with pytest.raises(ValueError, match=r"Expecting value|can't decode"):
+        client.get(HOST).json()
+
+
+def test_links(mock: MockServer, client: headgate.Client) -> None:
+    """`links` has the `Link` headers by their relation types"""
+    for header, links in [
+        ("<https://example.com>; rel='preload'", {"preload": {"url": "https://example.com"}}),
+        ('</hub>; rel="hub", </me>; rel="self"', {"hub": {"url": f"{HOST}/hub"}, "self": {"url": f"{HOST}/me"}}),
+        ('<http://a/b.jpeg>; type="image/jpeg"', {"http://a/b.jpeg": {"url": "http://a/b.jpeg", "type": "image/jpeg"}}),
+        ("", {}),
+    ]:
+        respond(mock, headers={"Link": header})
+        found = client.get(HOST).links
+        assert links == {name: {key: link[key] for key in link if key != "rel"} for name, link in found.items()}
+        assert all(link.get("rel", name) == name for name, link in found.items())
+
+
+def test_streaming(mock: MockServer, client: headgate.Client) -> None:
+    """a streamed body is read as bytes, as raw bytes, as text or as lines, in chunks of any size"""
+    respond(mock, content=[b"Hello, ", b"world!"])
+    for size, chunks in [
+        (5, [b"Hello", b", wor", b"ld!"]),
+        (7, [b"Hello, ", b"world!"]),
+        (13, [b"Hello, world!"]),
+        (20, [b"Hello, world!"]),
+    ]:
+        with client.stream("GET", HOST) as response:
+            assert chunks == list(response.iter_bytes(chunk_size=size))
+        with client.stream("GET", HOST) as response:
+            assert chunks == list(response.iter_raw(chunk_size=size))
+        with client.stream("GET", HOST) as response:
+            assert [chunk.decode() for chunk in chunks] == list(response.iter_text(chunk_size=size))
+    with client.stream("GET", HOST) as response:
+        assert all(response.iter_bytes())
+    respond(mock, content=b"")
+    with client.stream("GET", HOST) as response:
+        assert [] == list(response.iter_bytes())
+
+
+def test_lines(mock: MockServer, client: headgate.Client) -> None:
+    r"""lines end with `\n`, `\r` or `\r\n`, also across pieces"""
+    for pieces, lines in [
+        ([b"a\n\nb\nc"], ["a", "", "b", "c"]),
+        ([b"12345\n", b"foo ", b"bar ", b"baz\n"], ["12345", "foo bar baz"]),
+        ([b"a\r\rb\rc\r"], ["a", "", "b", "c"]),
+        ([b"a\r", b"\n\r\nb\r\nc\r\n"], ["a", "", "b", "c"]),
+        ([b""], []),
+    ]:
+        respond(mock, content=pieces)
+        with client.stream("GET", HOST) as response:
+            assert lines == list(response.iter_lines())
+
+
+def test_reading_once(mock: MockServer, client: headgate.Client) -> None:
+    """a streamed body can be read whole, or once in pieces, and not after the response is closed"""
+    respond(mock, content=[b"Hello, ", b"world!"])
+    with client.stream("GET", HOST) as response:
+        assert not response.is_stream_consumed
+        with pytest.raises(RuntimeError, match="was not read"):
+            _ = response.content
+        assert b"Hello, world!" == response.read() == response.read() == response.content
+        assert (True, True, 13) == (response.is_stream_consumed, response.is_closed, response.num_bytes_downloaded)
+    with client.stream("GET", HOST) as response:
+        assert b"Hello, world!" == b"".join(response.iter_bytes())
+        with pytest.raises(RuntimeError, match="only once"):
+            response.read()
+    with client.stream("GET", HOST) as response:
+        response.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            response.read()
+
+
+def test_headers_are_a_mapping() -> None:
+    """headers are found in any case; those with one name are joined, listed, or split at commas"""
+    headers = headgate.Headers([("a", "123"), ("A", "456"), ("b", "789")])
+    assert "A" in headers
+    assert "c" not in headers
+    assert ("123, 456", None) == (headers["a"], headers.get("nope"))
+    assert (["123", "456"], []) == (headers.get_list("a"), headers.get_list("c"))
+    assert [("a", "123, 456"), ("b", "789")] == list(headers.items())
+    assert [("a", "123"), ("A", "456"), ("b", "789")] == headers.multi_items()
+    vary = headgate.Headers([("vary", "a, b"), ("vary", "c")])
+    assert ["a", "b", "c"] == vary.get_list("Vary", split_commas=True)
+
+
+def test_headers_are_equal() -> None:
+    """headers are equal whatever the case and the order of names, and can be copied"""
+    headers = headgate.Headers({"Content-Length": "13", "Custom": "example"})
+    assert headers == {"custom": "example", "content-length": "13"}
+    assert headers == headers.copy() == headgate.Headers(headers)
+    assert headers is not headers.copy()
+    assert headers != {"custom": "example"}
+    assert headgate.Headers([("a", "1"), ("b", "2"), ("a", "3")]) == headgate.Headers(
+        [("a", "1"), ("a", "3"), ("b", "2")]
+    )
+    assert headers != "Custom: example"
+
+
+def test_headers_can_be_changed(client: headgate.Client) -> None:
+    """setting a header replaces all of its name in its place; deleting one that is not there is a `KeyError`"""
+    request = client.build_request("GET", HOST, headers=[("a", "1"), ("b", "2"), ("A", "3"), ("c", "4")])
+    headers: Any = request.headers
+    headers["a"] = "5"
+    headers.setdefault("a", "6")
+    headers.setdefault("d", "7")
+    assert [("a", "5"), ("b", "2"), ("c", "4"), ("d", "7")] == headers.multi_items()
+    del headers["A"]
+    assert ["b", "c", "d"] == list(headers)
+    for changed in (headers, client.headers):
+        with pytest.raises(KeyError):
+            del changed["baz"]
+
+
+def test_secrets_are_hidden() -> None:
+    """the `repr` of headers hides credentials"""
+    for name in ("authorization", "proxy-authorization"):
+        shown = repr(headgate.Headers({name: "s3kr3t", "other": "shown"}))
+        assert "s3kr3t" not in shown
+        assert "shown" in shown
+
+
+@pytest.mark.usefixtures("echo")
+def test_header_merging() -> None:
+    """headers of a client are sent unless a call has the same; they can be changed and removed, defaults as well"""
+    with headgate.Client(headers={"Example-Header": "value", "X-Name": "client"}) as client:
+        seen = client.get(HOST, headers={"x-name": "call"}).json()["headers"]
+        assert ("value", "call") == (seen["example-header"], seen["x-name"])
+        client.headers.update({"User-Agent": "mine/1", "Another-Header": "AThing"})
+        seen = client.get(HOST).json()["headers"]
+        assert ("mine/1", "AThing", "client") == (seen["user-agent"], seen["another-header"], seen["x-name"])
+        del client.headers["User-Agent"]
+        assert "user-agent" not in client.get(HOST).json()["headers"]
+        repeated = client.get(HOST, headers=[("x-header", "1"), ("x-header", "2,3")]).json()["headers"]
+        assert ["1", "2", "3"] == [part.strip() for part in repeated["x-header"].split(",")]
+
+
+@pytest.mark.usefixtures("echo")
+def test_host_header(client: headgate.Client) -> None:
+    """`Host` has neither the user of the URL nor the default port; the user becomes `Authorization`"""
+    for port, host in [("", "example.org"), (":80", "example.org"), (":123", "example.org:123")]:
+        seen = client.get(f"http://username:password@example.org{port}/").json()["headers"]
+        assert (host, "Basic dXNlcm5hbWU6cGFzc3dvcmQ=") == (seen["host"], seen["authorization"])
+
+
+@pytest.mark.usefixtures("echo")
+def test_query_parameters(client: headgate.Client) -> None:
+    """parameters are text, numbers, booleans, `None` or lists, as a mapping, as pairs or as a query"""
+    given: list[tuple[Any, str]] = [
+        ("a=123&a=456&b=789", "a=123&a=456&b=789"),
+        ({"a": ["123", "456"], "b": 789}, "a=123&a=456&b=789"),
+        ((("a", "123"), ("a", "456"), ("b", "789")), "a=123&a=456&b=789"),
+        ({"a": True, "b": False, "c": None, "d": "", "e": 1.23}, "a=true&b=false&c=&d=&e=1.23"),
+    ]
+    for params, query in given:
+        assert f"{HOST}/?{query}" == client.get(HOST, params=params).json()["url"]
+    assert f"{HOST}/" == client.get(HOST, params={}).json()["url"]
+
+
+@pytest.mark.usefixtures("echo")
+def test_parameters_of_a_client() -> None:
+    """parameters of a client are sent with those of the call, which replace those of the same name"""
+    with headgate.Client(params="first=str&page=1") as client:
+        assert f"{HOST}/?first=str&page=1&second=dict" == client.get(HOST, params={"second": "dict"}).json()["url"]
+        assert f"{HOST}/?first=str&page=2" == client.get(HOST, params={"page": 2}).json()["url"]
+
+
+@pytest.mark.usefixtures("echo")
+def test_urls(client: headgate.Client) -> None:
+    """URLs are sent as browsers do: IDNA, percent-encoding, dots, IPv6 and default ports"""
+    for url, sent in [
+        ("HTTPS://EXAMPLE.org:443/a", "https://example.org/a"),
+        ("https://中国.icom.museum/", "https://xn--fiqs8s.icom.museum/"),
+        ("https://example.org/ä?q=ü b#part", "https://example.org/%C3%A4?q=%C3%BC%20b"),
+        ("https://example.org/%2e/a/../b%2Fc", "https://example.org/b%2Fc"),
+        ("http://[::ffff:192.168.0.1]:5678/", "http://[::ffff:192.168.0.1]:5678/"),
+    ]:
+        assert sent == client.get(url).json()["url"]
+
+
+@pytest.mark.usefixtures("echo")
+def test_methods(client: headgate.Client) -> None:
+    """each method has a function, of a client and of the module"""
+    for method in ("get", "options", "post", "put", "patch", "delete"):
+        for of in (client, headgate):
+            assert method.upper() == getattr(of, method)(HOST).json()["method"]
+            assert method.upper() == of.request(method, HOST).json()["method"]
+    assert b"" == client.head(HOST).content == headgate.head(HOST).content
+
+
+@pytest.mark.usefixtures("echo")
+def test_base_urls() -> None:
+    """a relative URL is below the `base_url`, and an absolute one replaces it"""
+    for base_url, url, sent in [
+        ("https://www.example.com/", "http://www.example.com/", "http://www.example.com/"),
+        ("https://www.example.com/", "/testing/123", "https://www.example.com/testing/123"),
+        ("https://www.example.com/some/path", "/testing/123", "https://www.example.com/some/path/testing/123"),
+        ("https://www.example.com/some/path", "../testing/123", "https://www.example.com/some/testing/123"),
+        ("https://www.example.com/some/path", "/testing:123", "https://www.example.com/some/path/testing:123"),
+        ("https://www.example.com/base%2Fpath", "/testing%2F1", "https://www.example.com/base%2Fpath/testing%2F1"),
+    ]:
+        with headgate.Client(base_url=base_url) as client:
+            assert sent == client.get(url).json()["url"]
+            assert base_url == client.base_url
+
+
+@pytest.mark.parametrize("url", ["invalid://example.org", "://example.org", "http://", "/relative"])
+def test_invalid_urls(client: headgate.Client, url: str) -> None:
+    """a URL with another scheme, without one, or without a host is refused"""
+    with pytest.raises(headgate.InvalidRequest):
+        client.get(url)
+
+
+@pytest.mark.usefixtures("echo")
+def test_closing() -> None:
+    """a client that is closed says so, and makes no more requests"""
+    with headgate.Client() as client:
+        states = [client.is_closed]
+        client.get(HOST)
+        states.append(client.is_closed)
+    assert [False, False, True] == [*states, client.is_closed]
+    with pytest.raises(RuntimeError, match="the client is closed"):
+        client.get(HOST)
+    with pytest.raises(RuntimeError, match="the client is closed"), client:
+        pass
+
+
+@pytest.mark.usefixtures("echo")
+def test_built_requests(client: headgate.Client) -> None:
+    """`build_request` makes a request whose headers can be changed before `send`"""
+    request = client.build_request("POST", f"{HOST}/echo")
+    headers: Any = request.headers
+    headers.update({"Custom-header": "value"})
+    response = client.send(request)
+    assert ("value", "0") == (response.json()["headers"]["custom-header"], response.json()["headers"]["content-length"])
+
+
+def redirecting(mock: MockServer, status: int, location: str) -> None:
+    """Redirects what begins with `/from`, and answers to all else with what was sent."""
+    mock.request(None, prefix="/from").respond(status, headers={"Location": location})
+
+    def target(request: MockRequest) -> MockResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        return MockResponse(json={"method": request.method, "body": request.text, "headers": headers})
+
+    mock.request(None, response=target)
+
+
+def test_redirected_methods(client: headgate.Client) -> None:
+    """301, 302 and 303 make a GET of a POST, without its body; 307 and 308 keep both"""
+    for status, method, body in [
+        (301, "GET", ""),
+        (302, "GET", ""),
+        (303, "GET", ""),
+        (307, "POST", "Example"),
+        (308, "POST", "Example"),
+    ]:
+        with headgate.testing.mock() as mock:
+            redirecting(mock, status, "/to")
+            response = client.post(f"{HOST}/from", content=b"Example")
+            seen = response.json()
+            assert (method, body, f"{HOST}/to", 1) == (
+                seen["method"],
+                seen["body"],
+                response.url,
+                len(response.history),
+            )
+            assert ("content-length" in seen["headers"]) is bool(body)
+            assert "content-type" in seen["headers"] or not body
+
+
+def test_redirect_locations(client: headgate.Client) -> None:
+    """a location may be relative, or without a scheme"""
+    for location, url in [
+        ("/", f"{HOST}/"),
+        ("to?a=1", f"{HOST}/to?a=1"),
+        ("//other.example/", "https://other.example/"),
+        ("https://:443/", None),
+        ("https://😇/", "https://xn--l28h/"),
+        ("market://details?id=42", None),
+    ]:
+        with headgate.testing.mock(assert_all_called=False) as mock:
+            redirecting(mock, 303, location)
+            if url is None:
+                with pytest.raises(headgate.RequestError):
+                    client.get(f"{HOST}/from")
+            else:
+                assert url == client.get(f"{HOST}/from").url
+
+
+def test_redirect_switch(mock: MockServer, client: headgate.Client) -> None:
+    """following redirects can be turned on and off, also for HEAD, also for one call, and streams"""
+    redirecting(mock, 302, "/to")
+    assert (302, "/to") == (
+        (first := client.get(f"{HOST}/from", follow_redirects=False)).status_code,
+        first.headers["location"],
+    )
+    assert 1 == len(client.head(f"{HOST}/from").history)
+    with client.stream("GET", f"{HOST}/from", follow_redirects=False) as response:
+        assert 302 == response.status_code
+    with headgate.Client(follow_redirects=False) as other:
+        assert 302 == other.get(f"{HOST}/from").status_code
+        assert 200 == other.get(f"{HOST}/from", follow_redirects=True).status_code
+
+
+def test_redirect_limits(mock: MockServer) -> None:
+    """more redirects than allowed, and a loop, are errors"""
+
+    def next_one(request: MockRequest) -> MockResponse | int:
+        count = int(request.path_params["count"])
+        return MockResponse(303, headers={"Location": f"/from/{count - 1}"}) if count else 200
+
+    mock.get("/from/{count}", response=next_one)
+    mock.get("/loop").respond(303, headers={"Location": "/loop"})
+    with headgate.Client(max_redirects=20) as client:
+        response = client.get(f"{HOST}/from/20")
+        assert (f"{HOST}/from/0", 20) == (response.url, len(response.history))
+        assert f"{HOST}/from/20" == response.history[0].url
+        with pytest.raises(headgate.TooManyRedirects):
+            client.get(f"{HOST}/from/21")
+        with pytest.raises(headgate.TooManyRedirects):
+            client.get(f"{HOST}/loop")
+
+
+def test_redirected_credentials(client: headgate.Client) -> None:
+    """`Authorization` stays within its origin when a redirect leads to another"""
+    for location, stays in [("/to", True), ("https://other.example/to", False), (f"{HOST}:444/to", False)]:
+        with headgate.testing.mock() as mock:
+            redirecting(mock, 303, location)
+            for given in ({"headers": {"Authorization": "abc"}}, {"auth": ("user", "pass")}):
+                seen = client.get(f"{HOST}/from", **given).json()["headers"]
+                assert stays is ("authorization" in seen)
+
+
+@pytest.mark.usefixtures("echo")
+def test_credentials() -> None:
+    """`auth` of a client or of a call is a pair, or a function that changes the request; `None` sends nothing"""
+    basic = "Basic dXNlcjpwYXNzd29yZDEyMw=="
+
+    def sign(request: headgate.PreparedRequest) -> headgate.PreparedRequest:
+        request.headers["Authorization"] = "Token 123"
+        return request
+
+    def sent(of: headgate.Client, **options: Any) -> str | None:
+        found: str | None = of.get("/", **options).json()["headers"].get("authorization")
+        return found
+
+    pair: Any = ("user", "password123")
+    for auth, expected in [(pair, basic), (sign, "Token 123")]:
+        with headgate.Client(base_url=HOST, auth=auth) as client:
+            assert expected == sent(client)
+            assert None is sent(client, auth=None)
+            assert "own" == sent(client, headers={"Authorization": "own"})
+        with headgate.Client(base_url=HOST) as client:
+            assert None is sent(client)
+            assert expected == sent(client, auth=auth)
+    with headgate.Client(base_url=HOST.replace("//", "//user:password123@")) as client:
+        assert basic == sent(client)
+    with pytest.raises(headgate.UsageError), headgate.Client(base_url=HOST, auth="no pair"):  # type: ignore[arg-type]
+        pass
+
+
+@pytest.mark.usefixtures("echo")
+def test_asynchronous_credentials() -> None:
+    """the function of an `AsyncClient` may be asynchronous"""
+
+    async def sign(request: headgate.PreparedRequest) -> None:
+        await asyncio.sleep(0)
+        request.headers["Authorization"] = "async-auth"
+
+    async def main() -> str:
+        async with headgate.AsyncClient() as client:
+            return str((await client.get(HOST, auth=sign)).json()["headers"]["authorization"])
+
+    assert "async-auth" == asyncio.run(main())
+
+
+def deflated(body: bytes, window: int) -> bytes:
+    compressor = zlib.compressobj(9, zlib.DEFLATED, window)
+    return compressor.compress(body) + compressor.flush()
+
+
+BODY = b"test 123"
+ENCODED = [
+    ("deflate", deflated(BODY, -zlib.MAX_WBITS)),
+    ("deflate", zlib.compress(BODY)),
+    ("gzip", gzip.compress(BODY)),
+    ("br", b"\x8b\x03\x80test 123\x03"),
+    ("zstd", bytes.fromhex("28b52ffd2008410000") + BODY),
+    ("deflate, gzip", gzip.compress(deflated(BODY, -zlib.MAX_WBITS))),
+    ("br, identity", b"\x8b\x03\x80test 123\x03"),
+    ("identity, br", b"\x8b\x03\x80test 123\x03"),
+    ("identity", BODY),
+]
+
+
+@pytest.mark.parametrize(("encoding", "content"), ENCODED)
+def test_decoding(mock: MockServer, client: headgate.Client, encoding: str, content: bytes) -> None:
+    """gzip, deflate of both kinds, brotli, zstd and several of them are decoded, also as they arrive"""
+    respond(mock, content=content, headers={"Content-Encoding": encoding})
+    assert BODY == client.get(HOST).content
+    respond(mock, content=[content[:3], content[3:]], headers={"Content-Encoding": encoding})
+    with client.stream("GET", HOST) as response:
+        assert BODY == response.read()
+    respond(mock, content=b"", headers={"Content-Encoding": encoding})
+    assert b"" == client.get(HOST).content
+
+
+@pytest.mark.parametrize("encoding", ["deflate", "gzip", "br", "zstd"])
+def test_decoding_errors(mock: MockServer, encoding: str) -> None:
+    """a body that is not encoded as it says is an error"""
+    respond(mock, content=b"invalid", headers={"Content-Encoding": encoding})
+    with headgate.Client(retries=0) as client, pytest.raises(headgate.DecodeError):
+        client.get(HOST)
+
+
+def test_timeouts(mock: MockServer) -> None:
+    """a response that does not come in time is a timeout, which the client or the call sets"""
+    respond(mock, delay=60)
+    with headgate.Client(retries=0, timeout=0.05) as client, pytest.raises(headgate.ReadTimeout) as raised:
+        client.get(HOST)
+    assert isinstance(raised.value, headgate.RequestTimeout)
+    with headgate.Client(retries=0) as client, pytest.raises(TimeoutError):
+        client.send(headgate.Request(HOST, timeout=0.05))
+
+
+def test_errors() -> None:
+    """each kind of failure has a class, below one for all"""
+    for kind in ("ConnectError", "ConnectTimeout", "ReadTimeout", "TlsError", "ProxyError", "ConnectionClosed"):
+        with headgate.testing.mock() as inner, headgate.Client(retries=0) as client:
+            inner.get(error=getattr(headgate, kind))
+            with pytest.raises(headgate.RequestError) as raised:
+                client.get(HOST)
+            assert kind == type(raised.value).__name__
+
+
+def test_every_promise_that_holds_has_a_test() -> None:
+    tests = [thing for name, thing in vars(sys.modules[__name__]).items() if name.startswith("test_") and thing.__doc__]
+    rows = table(PAGE, "tests of httpx", "what they check", "here")
+    assert sorted(inspect.getdoc(test) or "" for test in tests) == sorted(row[1] for row in rows if row[2] == "holds")
