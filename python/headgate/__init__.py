@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         map_batches as map_batches,
     )
     from headgate.client._async_client import AsyncClient as AsyncClient
-    from headgate.client._auth import PreparedRequest as PreparedRequest
     from headgate.client._client import Client as Client
     from headgate.client._cookies import CookieConflict as CookieConflict, Cookies as Cookies
     from headgate.client._errors import (
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
         request as request,
     )
     from headgate.client._headers import Headers as Headers
+    from headgate.client._prepared_request import PreparedRequest as PreparedRequest
     from headgate.client._request import Request as Request
     from headgate.client._response import (
         Outcome as Outcome,
@@ -129,7 +129,6 @@ _NAMES_IN = {
     "batches._batch_iterator": "AsyncBatchIterator BatchIterator",
     "batches._map_batches": "BatchTable amap_batches fetch_table map_batches",
     "client._async_client": "AsyncClient",
-    "client._auth": "PreparedRequest",
     "client._client": "Client",
     "client._cookies": "CookieConflict Cookies",
     "client._errors": (
@@ -142,6 +141,7 @@ _NAMES_IN = {
     "client._flow": "QueueFull",
     "client._functions": "delete get head options patch post put request",
     "client._headers": "Headers",
+    "client._prepared_request": "PreparedRequest",
     "client._request": "Request",
     "client._response": "Outcome Redirect Response StatusError",
     "client._stream": "AsyncStreamedResponse StreamedResponse",

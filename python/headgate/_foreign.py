@@ -242,7 +242,6 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "mount": "options of the client, such as retries and proxy; in tests, headgate.testing.mock",
     },
     "RequestError": {
-        "request": "url, the URL of the request",
         "response": "an attribute of headgate.StatusError alone",
     },
     "Response": {
@@ -277,7 +276,7 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "status": "status_code",
         "stream": f"iter_bytes() {_STREAM}",
     },
-    "StatusError": {"request": "response.request", "status": "response.status_code"},
+    "StatusError": {"status": "response.status_code"},
     "StreamedResponse": {
         "aclose": "close()",
         "aiter_bytes": "iter_bytes()",

@@ -20,6 +20,7 @@ def native_outcome(**fields: Any) -> Any:
         "redirects": [(302, f"http://host/{HOSTILE}")],
         "elapsed_us": 1500,
         "attempts": 1,
+        "sent_request": ("GET", "http://host/a", [], None),
         "error": None,
     }
     return SimpleNamespace(**plain | fields)  # it has no `body`, which must not be read

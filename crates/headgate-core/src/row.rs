@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::HeaderValue;
 
 use crate::body_stream::BodyStream;
 use crate::credentials::AUTHORIZATION;
@@ -60,6 +61,19 @@ pub struct RowProgress {
     chain: Option<Box<RedirectChain>>,
     /// Whether a server has refused its HEAD.
     head_was_refused: bool,
+    /// What its last request has, beside the row, if a caller waits for the row.
+    sent: SentHeaders,
+}
+
+/// The headers of a request that are not its row's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct SentHeaders {
+    /// The version of the run's headers.
+    version: u64,
+    /// The cookies that servers have set.
+    cookies: Option<HeaderValue>,
+    /// The length of a body that is read while it is sent, once it is known whether it has a known length.
+    upload_length: Option<Option<u64>>,
 }
 
 /// Headers of a request: names and values in the order of the input, repeats kept.
@@ -290,6 +304,33 @@ impl Row {
 
     pub fn set_chain(&mut self, chain: Box<RedirectChain>) {
         self.progress.get_or_insert_default().chain = Some(chain);
+    }
+
+    /// Returns what its last request has if a caller waits for the row: the version of the run's headers, and the cookies that
+    /// servers have set.
+    pub fn sent_headers(&self) -> (u64, Option<&HeaderValue>) {
+        let sent = self.progress.as_ref().map(|progress| &progress.sent);
+        sent.map_or((0, None), |sent| (sent.version, sent.cookies.as_ref()))
+    }
+
+    /// Returns the length of the body of its last request, if that is read while it is sent, and if a caller waits for the row.
+    /// `None`: nothing was sent.
+    pub fn upload_length(&self) -> Option<Option<u64>> {
+        self.progress.as_ref().and_then(|progress| progress.sent.upload_length)
+    }
+
+    /// Notes the version of the run's headers and the cookies with which its request is sent.
+    pub fn note_headers(&mut self, version: u64, cookies: Option<HeaderValue>) {
+        if self.reply_to.is_some() && (version > 0 || cookies.is_some() || self.progress.is_some()) {
+            self.progress.get_or_insert_default().sent = SentHeaders { version, cookies, upload_length: None };
+        }
+    }
+
+    /// Notes the length of the body of its request, which is read while it is sent.
+    pub fn note_upload_length(&mut self, length: Option<u64>) {
+        if self.reply_to.is_some() {
+            self.progress.get_or_insert_default().sent.upload_length = Some(length);
+        }
     }
 
     /// Takes the reservation of its redirect chain, which then has none.

@@ -28,6 +28,8 @@ pub use self::run::checks::{mistakes, mistakes_of_input_and_output, mistakes_of_
 pub use self::run::fed_runs::FedRuns;
 pub use self::run::named_address::host_address;
 pub use self::stats::report::{FailureReport, Summary};
+pub use headgate_http::live_defaults::LiveDefaults;
+pub use headgate_http::sent_request::{SentHeader, SentRequest};
 
 /// Items that only tests use: a job without an engine, which they drive step by step, and the types of results.
 #[doc(hidden)]

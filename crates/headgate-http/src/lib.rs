@@ -31,5 +31,6 @@ pub mod robots;
 mod robots_rules;
 pub mod save;
 pub mod sent_body;
+pub mod sent_request;
 pub mod site;
 pub mod upload;

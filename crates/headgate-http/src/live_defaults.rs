@@ -1,5 +1,7 @@
 //! The common parts of a run's requests, which change when its credentials are renewed, or a caller sets its headers.
 
+use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,6 +9,9 @@ use headgate_core::error::JobError;
 
 use crate::defaults::{Defaults, HeaderChange};
 use crate::header_lines::HeaderLine;
+
+/// The most earlier versions that are kept, to show requests as they were sent.
+const MAX_EARLIER: usize = 8;
 
 /// The current [`Defaults`] of a run, and their version.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ struct State {
     /// What a caller has changed since.
     changes: Vec<HeaderChange>,
     current: Arc<Defaults>,
+    /// The versions before, the newest one first.
+    earlier: VecDeque<Arc<Defaults>>,
 }
 
 /// A header of a run as its caller sees it.
@@ -35,7 +42,7 @@ pub struct LiveHeader {
 impl LiveDefaults {
     pub fn new(defaults: Defaults) -> Arc<Self> {
         let current = Arc::new(defaults);
-        let state = State { of_options: current.clone(), changes: Vec::new(), current };
+        let state = State { of_options: current.clone(), changes: Vec::new(), current, earlier: VecDeque::new() };
         Arc::new(Self { version: AtomicU64::new(0), state: Mutex::new(state) })
     }
 
@@ -48,6 +55,14 @@ impl LiveDefaults {
     pub(crate) fn get(&self) -> (u64, Arc<Defaults>) {
         let version = self.version();
         (version, self.state().current.clone())
+    }
+
+    /// Returns the defaults of a version, or the oldest ones that are kept.
+    pub(crate) fn of_version(&self, version: u64) -> Arc<Defaults> {
+        let state = self.state();
+        let age = usize::try_from(self.version().saturating_sub(version)).unwrap_or(usize::MAX);
+        let earlier = age.min(state.earlier.len()).checked_sub(1).and_then(|index| state.earlier.get(index));
+        earlier.unwrap_or(&state.current).clone()
     }
 
     /// Returns the defaults for requests of robots.txt, which never change.
@@ -91,7 +106,9 @@ impl LiveDefaults {
     fn publish(&self, state: &mut State, mut current: Defaults) {
         state.current.origins.renew();
         current.origins.clone_from(&state.current.origins);
-        state.current = Arc::new(current);
+        let before = mem::replace(&mut state.current, Arc::new(current));
+        state.earlier.push_front(before);
+        state.earlier.truncate(MAX_EARLIER);
         self.version.fetch_add(1, Ordering::Release);
     }
 

@@ -39,7 +39,13 @@ const JOINED_BODY_BYTES: usize = 32 * 1024;
 #[derive(Debug)]
 struct PreparedRequest {
     site: Rc<Site>,
-    method: Method,
+    contents: RequestContents,
+}
+
+/// A request, except for the headers of the run that all requests to its origin have.
+#[derive(Debug)]
+pub(crate) struct RequestContents {
+    pub method: Method,
     path: PathAndQuery,
     /// The headers, if they differ from those of the site.
     own_headers: Option<Box<OwnHeaders>>,
@@ -47,7 +53,7 @@ struct PreparedRequest {
     is_untyped: bool,
     /// The salt and the row of the idempotency key, if the request gets one.
     key: Option<(KeySalt, u64)>,
-    body: SentBody,
+    pub body: SentBody,
 }
 
 /// The headers of a row that differ from those of its run.
@@ -83,15 +89,99 @@ impl OwnHeaders {
     }
 }
 
+/// Where a request goes.
+pub(crate) struct Destination {
+    pub path: PathAndQuery,
+    /// The header for `user:password@` in the URL.
+    pub authorization: Option<HeaderValue>,
+    /// The origin gets the credentials of the run.
+    pub gets_credentials: bool,
+    /// Cookies that servers have set.
+    pub cookies: Option<HeaderValue>,
+}
+
 impl PreparedRequest {
     /// Appends the head of the request (RFC 9112 section 3).
     fn write_head(&self, wire: &mut Vec<u8>) {
+        self.contents.write_head(&self.site.route.key.origin, &self.site.headers, wire);
+    }
+}
+
+impl RequestContents {
+    /// Returns the contents of a row's request.
+    ///
+    /// # Errors
+    /// Returns a message for the user if no request can be made of the row.
+    pub(crate) fn new(defaults: &Arc<Defaults>, row: &Row, to: Destination) -> Result<Self, Reason> {
+        let Destination { path, authorization, gets_credentials, cookies } = to;
+        let (extra, chain) = (row.extra.as_deref(), row.chain());
+        let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
+        let is_without_credentials = row.own().is_some_and(|own| own.without_credentials);
+        let scope = match gets_credentials && !is_without_credentials {
+            _ if is_foreign => HeaderScope::Harmless,
+            true => HeaderScope::All,
+            false => HeaderScope::AllButCredentials,
+        };
+        let own_method =
+            chain.and_then(|chain| chain.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
+        let own_method = own_method.map(method::parse).transpose()?;
+        let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
+        let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
+        let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
+        let mut own = without_reserved(checked(own.chain(credentials))?);
+        if is_foreign {
+            own.retain(|line| is_harmless(&line.name) && !defaults.is_credential(&line.name));
+        }
+        let without_headers = row.own().into_iter().flat_map(|own| &own.without_headers);
+        let removed = without_headers.map(|name| parse_name(name)).collect::<Result<Vec<_>, Reason>>()?;
+        let is_set = |name: &HeaderName| contains(&own, name) || removed.contains(name);
+        let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
+        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
+        let encoding = defaults.encoding.filter(|_| !is_set(&CONTENT_ENCODING));
+        let body = match own_body {
+            _ if has_lost_body => SentBody::default(),
+            Some(body) => SentBody::of_row(body, encoding, extra.and_then(|extra| extra.body_type.as_deref()))?,
+            None => defaults.body.clone(),
+        };
+        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.upload.is_none();
+        let has_key = is_set(&IDEMPOTENCY_KEY);
+        let is_untyped = defaults.is_untyped() && !is_set(&CONTENT_TYPE);
+        let authorization = authorization.filter(|_| !removed.contains(&AUTHORIZATION));
+        let is_own = !own.is_empty()
+            || !removed.is_empty()
+            || authorization.is_some()
+            || chain.is_some()
+            || is_without_credentials
+            || cookies.is_some();
+        let own_headers = is_own.then(|| {
+            Box::new(OwnHeaders {
+                defaults: defaults.clone(),
+                authorization,
+                row: own,
+                cookies: cookies.filter(|_| !removed.contains(&COOKIE)),
+                removed,
+                scope,
+                is_bodiless,
+            })
+        });
+        Ok(Self {
+            method: own_method.unwrap_or_else(|| defaults.methods.of_row(extra).clone()),
+            path,
+            is_untyped,
+            own_headers,
+            key: defaults.keys.filter(|_| !has_key).map(|salt| (salt, row.ordinal)),
+            body,
+        })
+    }
+
+    /// Appends the head of the request to `origin`, whose requests have `headers` unless their rows have others.
+    pub(crate) fn write_head(&self, origin: &Origin, headers: &[u8], wire: &mut Vec<u8>) {
         write_begin(&self.method, wire);
         wire.extend_from_slice(self.path.as_str().as_bytes());
         wire.extend_from_slice(AFTER_PATH);
         match &self.own_headers {
-            None => wire.extend_from_slice(&self.site.headers),
-            Some(own) => own.lines(&self.site.route.key.origin).iter().for_each(|line| line.write(wire)),
+            None => wire.extend_from_slice(headers),
+            Some(own) => own.lines(origin).iter().for_each(|line| line.write(wire)),
         }
         if let Some((salt, row)) = &self.key {
             salt.write_line(*row, wire);
@@ -160,6 +250,7 @@ impl Preparer {
             cookies: None,
         };
         preparer.sites.renew(version);
+        preparer.foreign_sites.renew(version);
         preparer
     }
 
@@ -216,12 +307,16 @@ impl Preparer {
         Some(line)
     }
 
-    /// Writes a row's request to `wire`, except a body that is too long for it or is read while it is sent. Returns the site, and the rest of
-    /// the body. Mostly copies existing bytes, and allocates nothing.
+    /// Writes a row's request to `wire`, except a body that is too long for it or is read while it is sent. Returns the site, the
+    /// rest of the body, and the cookies that servers have set. Mostly copies existing bytes, and allocates nothing.
     ///
     /// # Errors
     /// `invalid_request`: the row is defective, or can't be sent.
-    pub fn write(&mut self, row: &Row, wire: &mut Vec<u8>) -> Result<(Rc<Site>, BodyRest), Failure> {
+    pub fn write(
+        &mut self,
+        row: &Row,
+        wire: &mut Vec<u8>,
+    ) -> Result<(Rc<Site>, BodyRest, Option<HeaderValue>), Failure> {
         wire.clear();
         self.renew();
         let is_plain = row.chain().is_none()
@@ -243,18 +338,20 @@ impl Preparer {
                 salt.write_line(row.ordinal, wire);
             }
             wire.extend_from_slice(end);
-            return Ok((site.clone(), BodyRest::Bytes(Bytes::new())));
+            return Ok((site.clone(), BodyRest::Bytes(Bytes::new()), None));
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);
-        let PreparedRequest { site, body: SentBody { bytes: mut body, upload, .. }, .. } = prepared;
+        let PreparedRequest { site, contents } = prepared;
+        let cookies = contents.own_headers.and_then(|own| own.cookies);
+        let SentBody { bytes: mut body, upload, .. } = contents.body;
         if let Some(upload) = upload {
-            return Ok((site, BodyRest::Upload(upload)));
+            return Ok((site, BodyRest::Upload(upload), cookies));
         }
         if body.len() <= JOINED_BODY_BYTES {
             wire.extend_from_slice(&std::mem::take(&mut body));
         }
-        Ok((site, BodyRest::Bytes(body)))
+        Ok((site, BodyRest::Bytes(body), cookies))
     }
 
     /// Returns the key of a row's host in limits; `None`: the row has no valid URL.
@@ -287,75 +384,23 @@ impl Preparer {
     }
 
     fn try_prepare(&mut self, row: &Row) -> Result<PreparedRequest, Reason> {
-        let extra = row.extra.as_deref();
-        if let Some(defect) = extra.and_then(|extra| extra.defect.as_ref()) {
-            return Err(defect.clone());
-        }
-        let chain = row.chain();
-        let is_foreign = chain.is_some_and(|chain| chain.is_foreign);
+        check_defect(row)?;
+        let is_foreign = row.chain().is_some_and(|chain| chain.is_foreign);
         let sites = if is_foreign { &mut self.foreign_sites } else { &mut self.sites };
         let SiteMatch { site, path, authorization } =
             sites.find(row.target(), |origin| self.defaults.lines_to(origin))?;
-        let is_without_credentials = row.own().is_some_and(|own| own.without_credentials);
-        let scope = match site.credentials.is_some() && !is_without_credentials {
-            _ if is_foreign => HeaderScope::Harmless,
-            true => HeaderScope::All,
-            false => HeaderScope::AllButCredentials,
-        };
-        let own_method =
-            chain.and_then(|chain| chain.method.as_deref()).or(extra.and_then(|extra| extra.method.as_deref()));
-        let own_method = own_method.map(method::parse).transpose()?;
-        let own = extra.into_iter().flat_map(|extra| &extra.headers).map(|(name, value)| (&**name, &**value));
-        let credentials = extra.into_iter().flat_map(|extra| &extra.credentials).filter(|_| scope == HeaderScope::All);
-        let credentials = credentials.map(|(name, value)| (&**name, &**value.expose()));
-        let mut own = without_reserved(checked(own.chain(credentials))?);
-        if is_foreign {
-            own.retain(|line| is_harmless(&line.name) && !self.defaults.is_credential(&line.name));
-        }
-        let without_headers = row.own().into_iter().flat_map(|own| &own.without_headers);
-        let removed = without_headers.map(|name| parse_name(name)).collect::<Result<Vec<_>, Reason>>()?;
-        let is_set = |name: &HeaderName| contains(&own, name) || removed.contains(name);
-        let has_lost_body = chain.is_some_and(|chain| chain.method.is_some());
-        let own_body = extra.and_then(|extra| extra.body.clone()).filter(|_| !has_lost_body);
-        let encoding = self.defaults.encoding.filter(|_| !is_set(&CONTENT_ENCODING));
-        let body = match own_body {
-            _ if has_lost_body => SentBody::default(),
-            Some(body) => SentBody::of_row(body, encoding, extra.and_then(|extra| extra.body_type.as_deref()))?,
-            None => self.defaults.body.clone(),
-        };
-        let is_bodiless = has_lost_body || is_foreign && body.bytes.is_empty() && body.upload.is_none();
-        let has_key = is_set(&IDEMPOTENCY_KEY);
-        let is_untyped = self.defaults.is_untyped() && !is_set(&CONTENT_TYPE);
-        let authorization = authorization.filter(|_| !removed.contains(&AUTHORIZATION));
-        let cookies = cookies::header(self.cookies.as_ref(), chain, &site.route.key.origin, path.path())
-            .filter(|_| !removed.contains(&COOKIE));
-        let is_own = !own.is_empty()
-            || !removed.is_empty()
-            || authorization.is_some()
-            || chain.is_some()
-            || is_without_credentials
-            || cookies.is_some();
-        let own_headers = is_own.then(|| {
-            Box::new(OwnHeaders {
-                defaults: self.defaults.clone(),
-                authorization,
-                row: own,
-                removed,
-                scope,
-                is_bodiless,
-                cookies,
-            })
-        });
-        Ok(PreparedRequest {
-            site,
-            method: own_method.unwrap_or_else(|| self.defaults.methods.of_row(extra).clone()),
-            path,
-            is_untyped,
-            own_headers,
-            key: self.defaults.keys.filter(|_| !has_key).map(|salt| (salt, row.ordinal)),
-            body,
-        })
+        let (origin, gets_credentials) = (&site.route.key.origin, site.credentials.is_some());
+        let cookies = cookies::header(self.cookies.as_ref(), row.chain(), origin, path.path());
+        let to = Destination { path, authorization, gets_credentials, cookies };
+        let contents = RequestContents::new(&self.defaults, row, to)?;
+        Ok(PreparedRequest { site, contents })
     }
+}
+
+/// Checks that the source could make a request of the row.
+pub(crate) fn check_defect(row: &Row) -> Result<(), Reason> {
+    let defect = row.extra.as_ref().and_then(|extra| extra.defect.as_ref());
+    defect.map_or(Ok(()), |defect| Err(defect.clone()))
 }
 
 /// Removes headers that only headgate sets: those that delimit the body, or close the connection. A contradicting header would

@@ -81,7 +81,7 @@ impl Client {
             submission.completions.close();
             open.run.cancel(ordinal);
         })?;
-        Ok(Some(NativeOutcome::of(arrived)))
+        Ok(Some(NativeOutcome::of(arrived, &open.run)))
     }
 
     /// Sends a request whose response body is streamed. `watched` means that an event loop watches its descriptor. Returns

@@ -208,7 +208,7 @@ impl CompletionQueue {
         let Some(submission) = self.0.get() else { return Ok((Vec::new(), 0)) };
         let timeout = Duration::try_from_secs_f64(timeout).unwrap_or_default();
         let (arrived, bytes) = submission.wait(py, max_count, timeout)?;
-        Ok((arrived.into_iter().map(numbered).collect(), bytes))
+        Ok((numbered(arrived, &submission.run), bytes))
     }
 
     /// Returns outcomes that have arrived, with the numbers of their requests, and the bytes of their bodies. If more have
@@ -223,7 +223,7 @@ impl CompletionQueue {
         if !is_all && max_count > 0 {
             submission.waker.wake();
         }
-        (arrived.into_iter().map(numbered).collect(), bytes)
+        (numbered(arrived, &submission.run), bytes)
     }
 
     /// Releases the memory reservations of uncollected outcomes, in all completion queues of the client.
@@ -268,6 +268,6 @@ fn waker(descriptor: Option<&Arc<Descriptor>>) -> Arc<Waker> {
     Waker::new(descriptor.cloned().map(|descriptor| descriptor as Arc<dyn WakeCaller>))
 }
 
-fn numbered(arrived: Arrived) -> (u64, NativeOutcome) {
-    (arrived.number, NativeOutcome::of(arrived))
+fn numbered(arrived: Vec<Arrived>, run: &Run) -> Vec<(u64, NativeOutcome)> {
+    arrived.into_iter().map(|arrived| (arrived.number, NativeOutcome::of(arrived, run))).collect()
 }

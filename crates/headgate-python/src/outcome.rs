@@ -1,11 +1,11 @@
 //! `NativeOutcome`: the outcome of one request. Its fields become Python objects when they are read.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headgate_core::error::Failure;
 use headgate_core::response::{Body, Response};
-use headgate_core::row::Outcome;
-use headgate_engine::Arrived;
+use headgate_core::row::{Outcome, RowBody};
+use headgate_engine::{Arrived, LiveDefaults, Run, SentHeader, SentRequest};
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt as _, PyOnceLock};
 use pyo3::types::PyBytes;
@@ -18,6 +18,23 @@ pub(crate) fn failure_fields(failure: &Failure) -> FailureFields {
     (kind.name(), reason.message.to_string(), reason.detail.as_deref().map(str::to_owned))
 }
 
+/// A method, a URL, headers with whether they are credentials, and a body.
+pub(crate) type SentFields<'py> = (String, String, Vec<(String, String, bool)>, Option<Bound<'py, PyBytes>>);
+
+pub(crate) fn sent_fields(py: Python<'_>, request: SentRequest) -> SentFields<'_> {
+    let SentRequest { method, url, headers, body } = request;
+    let fields = |SentHeader { name, value, is_secret }| (name, text_of(&value), is_secret);
+    (method, url, headers.into_iter().map(fields).collect(), body.map(|body| PyBytes::new(py, &body)))
+}
+
+/// Returns the value of a header as text: one that is not UTF-8 is decoded as Latin-1.
+fn text_of(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.iter().copied().map(char::from).collect(),
+    }
+}
+
 /// The outcome of one request. The caller owns its memory: the engine's memory reservation for it was released.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct NativeOutcome {
@@ -26,19 +43,23 @@ pub struct NativeOutcome {
     /// The body, until `body` converts it to a Python object.
     received: Mutex<Option<Body>>,
     body: PyOnceLock<Py<PyBytes>>,
+    /// Of the run that made the request.
+    defaults: Arc<LiveDefaults>,
 }
 
 impl NativeOutcome {
-    pub fn of(arrived: Arrived) -> Self {
+    pub fn of(arrived: Arrived, run: &Run) -> Self {
         let mut outcome = arrived.outcome;
         if let Some(outcome) = &mut outcome {
             outcome.release_memory();
-            // The caller has the body of its request.
-            outcome.row.extra.as_mut().and_then(|extra| extra.body.take());
+            // One that was read while it was sent may have an open file.
+            if let Some(extra) = &mut outcome.row.extra {
+                extra.body.take_if(|body| !matches!(body, RowBody::Bytes(_)));
+            }
         }
         let response = outcome.as_mut().and_then(|outcome| outcome.response.as_mut());
         let received = response.and_then(|response| response.body.take());
-        Self { outcome, received: Mutex::new(received), body: PyOnceLock::new() }
+        Self { outcome, received: Mutex::new(received), body: PyOnceLock::new(), defaults: run.defaults().clone() }
     }
 
     fn response(&self) -> Option<&Response> {
@@ -57,11 +78,7 @@ impl NativeOutcome {
     #[getter]
     fn headers(&self) -> Vec<(String, String)> {
         let Some(response) = self.response() else { return Vec::new() };
-        let decode = |value: &[u8]| match std::str::from_utf8(value) {
-            Ok(text) => text.to_owned(),
-            Err(_) => value.iter().copied().map(char::from).collect(),
-        };
-        response.headers.iter().map(|(name, value)| (name.to_owned(), decode(value))).collect()
+        response.headers.iter().map(|(name, value)| (name.to_owned(), text_of(value))).collect()
     }
 
     /// Returns the body. Every read returns the same object, so that only one copy exists.
@@ -125,6 +142,12 @@ impl NativeOutcome {
     #[getter]
     fn remote_addr(&self) -> Option<&str> {
         self.outcome.as_ref()?.remote_addr.as_deref()
+    }
+
+    /// Returns the last request as it was sent, or `None` if it could not be made.
+    #[getter]
+    fn sent_request<'py>(&self, py: Python<'py>) -> Option<SentFields<'py>> {
+        self.defaults.sent_request(&self.outcome.as_ref()?.row).map(|request| sent_fields(py, request))
     }
 
     /// Returns the error of a failed request: there is no usable response.

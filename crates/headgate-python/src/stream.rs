@@ -39,7 +39,7 @@ impl Streaming {
 
     fn receive(&self, arrived: Arrived) -> NativeOutcome {
         self.has_headers.store(true, Ordering::Relaxed);
-        NativeOutcome::of(arrived)
+        NativeOutcome::of(arrived, &self.submission.run)
     }
 
     /// Reads from the stream, and waits for at most `timeout` if nothing has arrived.

@@ -1,43 +1,11 @@
 """`auth` of clients and of calls: what jobs have, too, or a function that changes each request."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeAlias, TypedDict
 
-from headgate._url_user import without_user
+from headgate.client._prepared_request import PreparedRequest
 from headgate.jobs._auth import Auth, Pair
 from headgate.jobs._option_entry import JobOption
-
-
-class PreparedRequest:
-    """A request as it is about to be sent: an `auth` function changes its attributes.
-
-    >>> def sign(request):
-    ...     request.headers["X-Signature"] = str(len(request.content or b""))
-    >>> client.post("/echo", content=b"abc", auth=sign).json()["method"]
-    'POST'
-
-    Attributes:
-        method: The method.
-        url: The absolute URL, with its parameters.
-        headers: The headers of the call, by their case-insensitive names, and the `Content-Type` of the body. Those of
-            the client, which are sent, too, are not among them.
-        content: The body, or `None` if there is none or it is read while it is sent.
-    """
-
-    __module__ = "headgate"
-
-    __slots__ = ("content", "headers", "method", "url")
-
-    def __init__(self, method: str, url: str, headers: MutableMapping[str, str], content: bytes | None = None) -> None:
-        self.method: str = method
-        self.url: str = url
-        self.headers: MutableMapping[str, str] = headers
-        self.content: bytes | None = content
-
-    def __repr__(self) -> str:
-        """Returns a description without what may be secret."""
-        return f"<PreparedRequest [{self.method}] {without_user(self.url)}>"
-
 
 AuthFunction: TypeAlias = Callable[[PreparedRequest], PreparedRequest | None]
 AsyncAuthFunction: TypeAlias = Callable[[PreparedRequest], PreparedRequest | Awaitable[PreparedRequest | None] | None]

@@ -33,6 +33,12 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from headgate._errors import HeadgateError
 from headgate._foreign import no_attribute
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from headgate.client._prepared_request import PreparedRequest
+
 CLASS_OF: Final[dict[str, type["RequestError"]]] = {}
 """Each class by the engine's name of its error kind."""
 
@@ -43,8 +49,8 @@ class RequestError(HeadgateError):
     >>> try:
     ...     client.get("http://127.0.0.1:1/")
     ... except headgate.RequestError as error:
-    ...     print(error.kind, error.url, error.attempts)
-    connect http://127.0.0.1:1/ 1
+    ...     print(error.kind, error.url, error.attempts, error.request.headers["host"])
+    connect http://127.0.0.1:1/ 1 127.0.0.1:1
 
     Attributes:
         kind: The error kind, as in the column `error` of a job's results; of a `StatusError`, `status:404` or the like.
@@ -62,11 +68,27 @@ class RequestError(HeadgateError):
             cls.kind = kind
             CLASS_OF[kind] = cls
 
-    def __init__(self, message: str = "", *, url: str = "", attempts: int = 0, elapsed_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        url: str = "",
+        attempts: int = 0,
+        elapsed_s: float = 0.0,
+        request: "PreparedRequest | Callable[[], PreparedRequest | None] | None" = None,
+    ) -> None:
         super().__init__(message)
         self.url = url
         self.attempts = attempts
         self.elapsed_s = elapsed_s
+        self._request = request
+
+    @property
+    def request(self) -> "PreparedRequest | None":
+        """The request as it was sent, or would have been; `None` if it could not be made."""
+        if callable(self._request):
+            self._request = self._request()
+        return self._request
 
     if not TYPE_CHECKING:  # type checkers would accept every name
 
@@ -74,7 +96,8 @@ class RequestError(HeadgateError):
             raise no_attribute(self, name)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (type(self), str(self), self.url, self.attempts, self.elapsed_s)
+        attributes = {name: getattr(self, name) for name in ("url", "attempts", "elapsed_s", "request")}
+        return _restore, (type(self), str(self), attributes)
 
 
 class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa: N818 - what happened, in words
@@ -284,5 +307,5 @@ class RequestCancelled(RequestError, RuntimeError, kind="cancelled"):  # noqa: N
     """
 
 
-def _restore(kind: type[RequestError], message: str, url: str, attempts: int, elapsed_s: float) -> RequestError:
-    return kind(message, url=url, attempts=attempts, elapsed_s=elapsed_s)
+def _restore(kind: type[RequestError], message: str, attributes: "dict[str, Any]") -> RequestError:
+    return kind(message, **attributes)

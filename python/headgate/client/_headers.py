@@ -1,7 +1,7 @@
 """The headers of a response."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, Self
 
 _SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
@@ -20,6 +20,9 @@ class Headers(Mapping[str, str]):
     """
 
     __module__ = "headgate"
+
+    _secret: Collection[str] = _SECRET
+    """The lower-case names of headers whose values `repr` masks."""
 
     def __init__(self, headers: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         self._pairs = _pairs_of(headers)
@@ -79,14 +82,23 @@ class Headers(Mapping[str, str]):
         return type(self)(self._pairs)
 
     def __repr__(self) -> str:
-        shown = [(name, MASK if name.lower() in _SECRET else value) for name, value in self._pairs]
-        return f"Headers({shown!r})"
+        shown = [(name, MASK if name.lower() in self._secret else value) for name, value in self._pairs]
+        return f"{type(self).__name__}({shown!r})"
 
 
 class RequestHeaders(Headers, MutableMapping[str, str]):
     """The headers of a `PreparedRequest`, which can be changed. Setting a name replaces all of its values."""
 
     __hash__ = None  # type: ignore[assignment] # as of other mappings
+
+    def __init__(
+        self, headers: Mapping[str, str] | Iterable[tuple[str, str]] = (), secret: Collection[str] = ()
+    ) -> None:
+        super().__init__(headers)
+        self._secret = _SECRET.union(secret) if secret else _SECRET
+
+    def copy(self) -> Self:
+        return type(self)(self._pairs, self._secret)
 
     def __setitem__(self, name: str, value: str) -> None:
         # The header keeps its place.

@@ -6,12 +6,12 @@ from typing import Any
 
 from headgate._checks import kind_of
 from headgate._url_user import without_user
-from headgate.client._auth import PreparedRequest
 from headgate.client._client_options import ClientOptions
 from headgate.client._content import Source
 from headgate.client._errors import InvalidRequest
 from headgate.client._headers import RequestHeaders
 from headgate.client._pairs import items_of
+from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import (
     OF_CLIENT,
     Native,
@@ -103,30 +103,35 @@ class Authorization:
     """A request that an `auth` function changes before it is sent."""
 
     def __init__(
-        self, native: NativeRequest, function: Callable[[PreparedRequest], object], *, is_of_client: bool
+        self,
+        native: NativeRequest,
+        function: Callable[[PreparedRequest], object],
+        tag: Any,  # noqa: ANN401 - the caller's
+        *,
+        is_of_client: bool,
     ) -> None:
         self._native = native
         self._function = function
         self._is_of_client = is_of_client
         before = {(name, value.decode(errors="replace")): (name, value) for name, value in native.headers}
-        headers = RequestHeaders(before)
+        headers = RequestHeaders(list(before))
         if native.body_type is not None and "content-type" not in headers:
             headers["Content-Type"] = native.body_type
             before["Content-Type", native.body_type] = "Content-Type", native.body_type.encode()
         self._headers_before = before
         self._content = native.body if isinstance(native.body, bytes) else None
-        self._prepared = PreparedRequest(native.method or "GET", native.url, headers, self._content)
+        self._prepared = PreparedRequest(native.method or "GET", native.url, headers, self._content, tag)
 
     @classmethod
     def of(cls, request: Request, native: NativeRequest, options: ClientOptions) -> "Authorization | None":
         """Returns the authorization of a request by a function of its own or of the client, if there is one."""
         if is_function(request.auth):
-            return cls(native, request.auth, is_of_client=False)
+            return cls(native, request.auth, request.tag, is_of_client=False)
         if request.auth != OF_CLIENT or not is_function(options.auth):
             return None
         names = (*native.without_headers, *(name for name, _ in native.headers))
         has_own = any(name.lower() == "authorization" for name in names)
-        return None if has_own else cls(native, options.auth, is_of_client=True)
+        return None if has_own else cls(native, options.auth, request.tag, is_of_client=True)
 
     def native(self) -> NativeRequest:
         """Calls the function, and returns the request as it is afterwards. Raises as `native_of`."""

@@ -1,11 +1,11 @@
 """The response to a request, and the outcome of one of many requests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from headgate import _format
 from headgate._facts import Fact, table
@@ -14,7 +14,9 @@ from headgate._native import NativeOutcome
 from headgate._url_user import without_user
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.client._headers import Headers
+from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import Request, RequestLike
+from headgate.client._sent_request import sent_request, tag_of
 from headgate.client._text import bom_encoding, declared_encoding
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ class Redirect:
 
 _PICKLED: Final = (
     *("status", "headers", "body_truncated", "url", "final_url", "redirects", "elapsed_us", "attempts"),
-    *("http_version", "remote_addr", "error"),
+    *("http_version", "remote_addr", "sent_request", "error"),
 )
 """The attributes of the engine's response that a pickled response keeps, in addition to the body."""
 
@@ -63,7 +65,7 @@ class Response:
     >>> client.get("/cookies/set?a=1", redirects="none").cookies["a"]
     '1'
     >>> response.request
-    Request('/redirect/1')
+    <PreparedRequest [GET] http://127.0.0.1:8080/redirect/0>
     >>> response.attempts, len(response.history), response.elapsed.total_seconds() < 60
     (1, 1, True)
     >>> response.remote_addr, response.is_truncated
@@ -91,13 +93,14 @@ class Response:
     def __reduce__(self) -> tuple[object, ...]:
         attributes = {name: getattr(self._native, name) for name in _PICKLED}
         native = SimpleNamespace(**attributes, body=self.content, body_len=len(self.content))
-        return Response, (self.request, native)
+        return Response, ({"tag": tag_of(self._request)}, native)
 
-    @property
-    def request(self) -> Request:
-        """The request, as the caller gave it."""
-        self._request = request = Request.of(self._request)
-        return request
+    @cached_property
+    def request(self) -> PreparedRequest:
+        """The request as it was sent; the last one, if redirects were followed."""
+        sent = sent_request(self._native, self._request)
+        assert sent is not None, "a request that has a response could be made"  # noqa: S101 - for type checkers
+        return sent
 
     @property
     def status_code(self) -> int:
@@ -287,7 +290,13 @@ class StatusError(RequestError, RuntimeError):
 
     def __init__(self, message: str, response: Response) -> None:
         elapsed_s = response.elapsed.total_seconds()
-        super().__init__(message, url=response.url, attempts=response.attempts, elapsed_s=elapsed_s)
+        super().__init__(
+            message,
+            url=response.url,
+            attempts=response.attempts,
+            elapsed_s=elapsed_s,
+            request=lambda: response.request,
+        )
         self.kind: str = f"status:{response.status_code}"
         self.response = response
 
@@ -299,23 +308,36 @@ def error_of(request: RequestLike, response: NativeOutcome, index: int | None = 
     """Returns the error of a failed request, or `None`. The index of one of many requests replaces an unknown URL."""
     if response.error is None:
         return None
-    url, elapsed_s = response.final_url or Request.of(request).url, response.elapsed_us / 1e6
-    return error_from(response.error, url=url, attempts=response.attempts, elapsed_s=elapsed_s, index=index)
+    facts = ErrorFacts(
+        response.final_url or Request.of(request).url,
+        response.attempts,
+        response.elapsed_us / 1e6,
+        partial(sent_request, response, request),
+    )
+    return error_from(response.error, facts, index)
 
 
 _ADVICE: Final = {"body_too_large": "raise max_body_size"}
 
 
-def error_from(
-    error: tuple[str, str, str | None], *, url: str, attempts: int, elapsed_s: float, index: int | None = None
-) -> RequestError:
+class ErrorFacts(NamedTuple):
+    """The attributes of an error."""
+
+    url: str
+    attempts: int
+    elapsed_s: float
+    request: Callable[[], PreparedRequest | None]
+
+
+def error_from(error: tuple[str, str, str | None], facts: ErrorFacts, index: int | None = None) -> RequestError:
     """Returns the exception for an error of the engine."""
     kind, message, detail = error
+    url, attempts = facts.url, facts.attempts
     place = "" if url or index is None else f"index {index}"
     tries = f"{attempts} attempts" if attempts > 1 else ""
     details = "; ".join(filter(None, (detail, tries, _ADVICE.get(kind, ""), place)))
     text = _format.printable((f"{without_user(url)}: " if url else "") + message + (f" ({details})" if details else ""))
-    return CLASS_OF.get(kind, RequestError)(text, url=url, attempts=attempts, elapsed_s=elapsed_s)
+    return CLASS_OF.get(kind, RequestError)(text, **facts._asdict())
 
 
 def response_of(request: Request, native: NativeOutcome) -> Response:
@@ -365,7 +387,7 @@ class Outcome:
     @property
     def tag(self) -> Any:  # noqa: ANN401 - the caller's
         """The `tag` of the request."""
-        return None if isinstance(self._request, str) else self.request.tag
+        return tag_of(self._request)
 
     @property
     def error(self) -> RequestError | None:

@@ -15,7 +15,7 @@ from headgate.client._engine import Engine
 from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Request
-from headgate.client._response import Response, error_from, error_of
+from headgate.client._response import ErrorFacts, Response, error_from, error_of
 from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
 from headgate.jobs._notebook import await_interruptibly
 
@@ -125,7 +125,7 @@ class Streamed(Response):
                 if self._app is not None and (raised := self._app.take_exception(error)) is not None:
                     raise raised
                 elapsed_s = self.elapsed.total_seconds() + time.monotonic() - self._started_at
-                raise error_from(error, url=self.url, attempts=self.attempts, elapsed_s=elapsed_s)
+                raise error_from(error, ErrorFacts(self.url, self.attempts, elapsed_s, lambda: self.request))
         return piece
 
     def _close(self) -> None:

@@ -109,10 +109,10 @@ impl Lanes {
     ///
     /// # Panics
     /// No row was put there.
-    pub(super) fn begin<T>(&self, index: LaneIndex, started: Instant, look: impl FnOnce(&Row) -> T) -> T {
+    pub(super) fn begin<T>(&self, index: LaneIndex, started: Instant, look: impl FnOnce(&mut Row) -> T) -> T {
         self.at(index, |lane| {
             lane.started = Some(started);
-            look(lane.row.as_ref().expect("a lane looks at its own row"))
+            look(lane.row.as_mut().expect("a lane looks at its own row"))
         })
     }
 

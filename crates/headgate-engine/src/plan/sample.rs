@@ -175,7 +175,7 @@ struct Prepared {
 }
 
 fn prepared(row: &Row, preparer: &mut Preparer, wire: &mut Vec<u8>) -> Result<Prepared, Failure> {
-    let (site, rest) = preparer.write(row, wire)?;
+    let (site, rest, _) = preparer.write(row, wire)?;
     let rest = match rest {
         sent_body::BodyRest::Bytes(bytes) => MeasuredBody::Bytes(bytes),
         sent_body::BodyRest::Upload(UploadSource::Files(pieces)) => {

@@ -82,6 +82,11 @@ impl Run {
         feeder.as_ref().is_some_and(|feeder| feeder.feed(rows)).then_some(first)
     }
 
+    /// Returns what shows the requests of its rows as they are sent.
+    pub fn defaults(&self) -> &Arc<LiveDefaults> {
+        &self.defaults
+    }
+
     /// Returns a new completion queue for fed rows. [`Run::release_memory`] releases its memory reservations.
     /// `wake_at`, `selection`: as for [`CompletionQueue::selecting`].
     pub fn completions(

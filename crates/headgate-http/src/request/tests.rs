@@ -131,8 +131,8 @@ fn a_request_has_the_same_bytes_written_at_once_and_in_parts() {
             let request = preparer.prepare(&row).expect("valid");
             let (mut expected, mut wire) = (Vec::new(), b"rest of another".to_vec());
             request.write_head(&mut expected);
-            expected.extend_from_slice(&request.body.bytes);
-            let (site, rest) = preparer.write(&row, &mut wire).expect("valid");
+            expected.extend_from_slice(&request.contents.body.bytes);
+            let (site, rest, _) = preparer.write(&row, &mut wire).expect("valid");
             assert_eq!(String::from_utf8(expected), String::from_utf8(wire), "{url}");
             assert!(rest == BodyRest::Bytes(Bytes::new()) && Rc::ptr_eq(&request.site.route, &site.route));
         }
@@ -210,16 +210,16 @@ fn with_body(body: &str, headers: &[(&str, &str)]) -> Row {
 fn compressed_bodies_are_sent_with_their_content_encoding() {
     let options = RequestOptions { compress_body: Some(BodyEncoding::Gzip), ..RequestOptions::default() };
     let request = prepare(&options, &with_body("{}", &[])).expect("valid");
-    assert!(request.body.bytes.starts_with(b"\x1f\x8b"));
+    assert!(request.contents.body.bytes.starts_with(b"\x1f\x8b"));
     let lines_of = lines(&request);
     assert!(lines_of.contains(&"content-encoding: gzip".to_owned()), "{lines_of:?}");
     assert!(lines_of.contains(&"content-type: application/json".to_owned()), "{lines_of:?}");
-    assert!(lines_of.contains(&format!("content-length: {}", request.body.bytes.len())), "{lines_of:?}");
+    assert!(lines_of.contains(&format!("content-length: {}", request.contents.body.bytes.len())), "{lines_of:?}");
 
     // Neither an encoded body nor an empty one is compressed.
     for row in [with_body("{}", &[("Content-Encoding", "br")]), with_body("", &[]), Row::new(0, "http://a/")] {
         let request = prepare(&options, &row).expect("valid");
-        assert!(request.body.encoding.is_none() && !request.body.bytes.starts_with(b"\x1f\x8b"));
+        assert!(request.contents.body.encoding.is_none() && !request.contents.body.bytes.starts_with(b"\x1f\x8b"));
     }
     // The same holds for the body of the run, also when the request is written in parts.
     let options = RequestOptions { body: Some(b"a=b".to_vec()), ..options };
@@ -249,7 +249,7 @@ fn the_head_of_a_request_with_files_ends_when_their_length_is_known() {
     let row = row_with(RowExtra { body, body_type: Some("image/png".into()), ..RowExtra::default() });
     let defaults = Defaults::new(&RequestOptions::default()).expect("good options");
     let mut wire = Vec::new();
-    let (_, rest) =
+    let (_, rest, _) =
         Preparer::new(LiveDefaults::new(defaults), SiteMaker::for_tests()).write(&row, &mut wire).expect("valid");
     assert_eq!(BodyRest::Upload(UploadSource::Files(pieces)), rest);
     end_head(Some(1001), &mut wire);

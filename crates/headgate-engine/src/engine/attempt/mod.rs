@@ -209,10 +209,11 @@ impl<'a> Attempt<'a> {
     fn send(&self, sending: &mut Sending, state: &mut LaneState, cx: &mut Context<'_>) -> Result<Sent, Failure> {
         let client = &self.share.client;
         let mut wire = client.scratch.write.borrow_mut();
-        let (site, rest) = self
-            .share
-            .lanes
-            .begin(self.lane, self.started, |row| self.share.preparer.borrow_mut().write(row, &mut wire))?;
+        let (site, rest) = self.share.lanes.begin(self.lane, self.started, |row| {
+            let (site, rest, cookies) = self.share.preparer.borrow_mut().write(row, &mut wire)?;
+            row.note_headers(site.version, cookies);
+            Ok((site, rest))
+        })?;
         let site = &*sending.site.insert(site);
         if self.share.shared.has_refused_origins.load(Ordering::Relaxed)
             && site.credentials.as_ref().is_some_and(|credentials| credentials.is_refused())
@@ -228,6 +229,7 @@ impl<'a> Attempt<'a> {
                     (none, UploadSource::Stream(stream)) => none.insert(Upload::of_stream(stream)?),
                 };
                 end_head(upload.length(), &mut wire);
+                self.share.lanes.change(self.lane, |row| row.note_upload_length(upload.length()));
                 Bytes::new()
             }
         };

@@ -156,7 +156,7 @@ impl Attempt<'_> {
             }
             let mut wire = Vec::new();
             // There is no body.
-            let (site, _) = preparer.borrow_mut().write(row, &mut wire)?;
+            let (site, ..) = preparer.borrow_mut().write(row, &mut wire)?;
             let finished = client.request(&site, &wire, limits, &context, state).await?;
             sent += 1;
             match finished {

@@ -1,0 +1,28 @@
+"""Requests as they were sent: they are made when they are looked at."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from headgate._native import NativeOutcome
+from headgate.client._headers import RequestHeaders
+from headgate.client._prepared_request import PreparedRequest
+from headgate.client._request import Request, RequestLike
+
+
+def sent_request(native: NativeOutcome | SimpleNamespace, request: RequestLike) -> PreparedRequest | None:
+    """Returns the request as it was sent, or `None` if it could not be made. `request` is what the caller gave."""
+    sent = native.sent_request
+    if sent is None:
+        return None
+    method, url, fields, content = sent
+    secret = {name.lower() for name, _, is_secret in fields if is_secret}
+    headers = RequestHeaders(((name, value) for name, value, _ in fields), secret)
+    return PreparedRequest(method, url, headers, content, tag_of(request))
+
+
+def tag_of(request: RequestLike) -> Any:  # noqa: ANN401 - the caller's
+    """Returns the `tag` of a request as the caller gave it."""
+    if isinstance(request, Request):
+        return request.tag
+    return request.get("tag") if isinstance(request, Mapping) else None
