@@ -21,6 +21,7 @@ CALLS = {
     "cost": None,
     "key": None,
     "per_key": None,
+    "source_in_thread": False,
 }
 RESULTS = {"buffer": None, "ordered": False, "window": None}
 DEFAULTS: dict[str, dict[str, object]] = {

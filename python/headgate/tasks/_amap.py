@@ -15,6 +15,7 @@ from headgate.tasks._flow import FlowIterator
 from headgate.tasks._options import AmapOptions, AmapOptionsButErrors, ForEachOptions, are_plain, check_pairs
 from headgate.tasks._outcome import TaskOutcome, TaskStatistics
 from headgate.tasks._source import source_of
+from headgate.tasks._thread_source import thread_source_of
 from headgate.tasks._throttled_flow import ThrottledFlow
 
 T = TypeVar("T")
@@ -123,7 +124,7 @@ def flow_of(function: Callable[[Any], Any], items: object, options: AmapOptions[
     """Returns the flow that calls the function with each item."""
     check("function", function, is_function)
     check_pairs(options)
-    source = source_of(items, "items")
+    source = (thread_source_of if options["source_in_thread"] else source_of)(items, "items")
     return (CallFlow if are_plain(options) else ThrottledFlow)(source, function, options)
 
 

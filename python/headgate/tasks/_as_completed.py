@@ -181,7 +181,7 @@ class FutureFlow(Flow[asyncio.Future[Any]]):
 
     def _close_unstarted(self) -> None:
         _close(self._pulled_early)
-        _close(self._source.remove_unpulled())
+        close_all(self._source.remove_unpulled())
         self._pulled_early = NOT_YET
         if isinstance(self._given, _COLLECTIONS):
             if not self.is_open:

@@ -10,7 +10,7 @@ from headgate._errors import NotAwaitableError, OtherLoopError, TooManyFailures
 from headgate.tasks._flow import Flow
 from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskStatistics, after, noted, shown, stray
-from headgate.tasks._source import AsyncSource, Source
+from headgate.tasks._thread_source import AnySource
 from headgate.tasks._work import cancellations
 
 
@@ -24,9 +24,7 @@ class CallFlow(Flow[Any]):
 
     __slots__ = ("_failed", "_function", "_is_program_over", "_options", "_retried", "_taken", "_unstarted")
 
-    def __init__(
-        self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
-    ) -> None:
+    def __init__(self, source: AnySource, function: Callable[[Any], Any], options: AmapOptions[Any]) -> None:
         # A shared limit grants each slot, and then the flow has no bound of its own.
         limit = options["limit"] if isinstance(options["limit"], int) else sys.maxsize
         super().__init__(source, limit, limit if options["buffer"] is None else options["buffer"])
@@ -42,7 +40,10 @@ class CallFlow(Flow[Any]):
     def stop(self) -> list[Any]:
         """Starts nothing new; running calls finish. Returns the items that were pulled and will not be started."""
         self.close_source()
-        return []
+        unstarted = self._source.remove_unpulled()
+        self._taken += len(unstarted)
+        self._unstarted += len(unstarted)
+        return unstarted
 
     def statistics(self) -> TaskStatistics:
         """Returns the progress so far."""

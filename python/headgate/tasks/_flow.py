@@ -25,9 +25,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 
-from headgate.tasks._loop import MAX_PULL_S, CallClock
+from headgate.tasks._loop import MAX_PULL_S, CallClock, LoopTime
 from headgate.tasks._outcome import after, stray, visible
-from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
+from headgate.tasks._source import END, NOT_YET, Source
+from headgate.tasks._thread_source import AnySource
 from headgate.tasks._work import Work
 
 R = TypeVar("R")
@@ -47,15 +48,16 @@ class Flow(Work[R]):
 
     __slots__ = (
         *("is_stalled", "_pull", "_limit", "_bound", "_create_task", "_context"),
-        *("_clock", "_now_s", "_pull_until_s", "_check_in", "_quick_checks"),
+        *("_clock", "_now_s", "_pull_s", "_pull_until_s", "_check_in", "_quick_checks"),
     )
 
-    def __init__(self, source: Source[Any] | AsyncSource[Any], limit: int, buffer: int) -> None:
+    def __init__(self, source: AnySource, limit: int, buffer: int) -> None:
         super().__init__(source)
         self.is_stalled: bool = False
         """Whether starts wait until something is collected."""
         self._check_in = 1 if source.may_block else 0  # pulls until the clock is read; 0: never
         self._quick_checks = 0
+        self._pull_s = 0.0  # how long the last pull took that was timed
         self._limit = limit
         self._bound = limit + buffer
 
@@ -136,7 +138,8 @@ class Flow(Work[R]):
             return self._pull()
         finally:
             now_s = self._now_s()
-            self._clock.paused.seconds += now_s - began_s
+            self._pull_s = now_s - began_s
+            self._clock.paused.seconds += self._pull_s
             if now_s > self._pull_until_s:
                 self._is_pulling = False  # until the tasks created now have begun
 
@@ -161,9 +164,18 @@ class Flow(Work[R]):
             self._check_in = _QUICK_PULLS
 
     def _pull_soon(self) -> None:
-        """Schedules further pulls after the next iteration of the event loop, in which the created tasks begin."""
-        if self._may_pull:
+        """Schedules further pulls after the next iteration of the event loop, in which the created tasks begin.
+
+        After a slow pull the loop has more time.
+        """
+        if not self._may_pull:
+            return
+        if self._pull_s <= MAX_PULL_S:
             self._loop.call_soon(self._pull_again, context=self._context)
+            return
+        if self._loop_time is None:
+            self._loop_time = LoopTime(self._loop, self._now_s, self._context)
+        self._loop_time.give(self._pull_s, self._pull_again)
 
     def _pull_again(self) -> None:
         self._reset_pull_time()

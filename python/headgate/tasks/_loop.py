@@ -1,9 +1,11 @@
 """The parts of its event loop that a flow needs: the cheapest function to create tasks, and a clock."""
 
 import asyncio
+import math
 import time
 from asyncio import base_events, tasks
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -56,6 +58,71 @@ def _is_unchanged(loop: asyncio.AbstractEventLoop) -> bool:
 
 MAX_PULL_S: Final = 0.005
 """How long items are pulled from a source before the event loop runs other callbacks."""
+
+
+_IDLE_PART: Final = 1 / 10
+"""How long a loop must be idle before the next pull, as a part of the last pull."""
+_CHECKS: Final = 4
+"""How often that is checked meanwhile."""
+_MIN_CHECK_S: Final = 0.001
+"""The resolution of the timers of asyncio and uvloop."""
+_IDLE_CPU_S: Final = 0.00006
+"""A loop whose thread uses less processor time than this between two checks is idle. A check takes about half of it."""
+_IDLE_CHECKS: Final = 4
+"""It is also idle if its thread uses less than so many times what the cheapest check took."""
+
+
+class LoopTime:
+    """Calls back when an event loop has had its time: as long as a pull took, or until it was idle for a tenth of that.
+
+    It is idle if its thread uses no processor time. It would not be enough to look whether callbacks are ready: a call
+    that has just sent its request waits for the response, which may come in a millisecond.
+    """
+
+    __slots__ = (
+        *("_checks", "_context", "_idle_checks", "_least_s", "_loop", "_now_s"),
+        *("_then", "_timer", "_until_s", "_used_s", "_wait_s"),
+    )
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, now_s: Callable[[], float], context: Context) -> None:
+        self._loop = loop
+        self._now_s = now_s
+        self._context = context
+        self._least_s = _IDLE_CPU_S  # the least processor time between two checks so far
+        self._then: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def give(self, pull_s: float, then: Callable[[], None]) -> None:
+        """Calls `then` afterwards, unless `cancel` comes first."""
+        self.cancel()
+        self._then = then
+        self._until_s = self._now_s() + pull_s
+        self._wait_s = max(pull_s * _IDLE_PART / _CHECKS, _MIN_CHECK_S)
+        self._checks = self._idle_checks = math.ceil(pull_s * _IDLE_PART / self._wait_s)
+        self._check_later()
+
+    def cancel(self) -> None:
+        """Calls nothing back. Idempotent."""
+        self._then = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check_later(self) -> None:
+        self._used_s = time.thread_time()
+        self._timer = self._loop.call_later(self._wait_s, self._check, context=self._context)
+
+    def _check(self) -> None:
+        used_s = time.thread_time() - self._used_s
+        self._least_s = min(self._least_s, used_s)
+        is_idle = used_s < max(_IDLE_CPU_S, _IDLE_CHECKS * self._least_s)
+        self._idle_checks = self._idle_checks - 1 if is_idle else self._checks
+        then = self._then
+        if then is not None and (self._idle_checks <= 0 or self._now_s() >= self._until_s):
+            self.cancel()
+            then()
+        elif then is not None:
+            self._check_later()
 
 
 class PausedTime:

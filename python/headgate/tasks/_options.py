@@ -170,15 +170,30 @@ class CallOptions(TypedDict, Generic[T], total=False):
     ]
 
 
-class AmapOptions(LimitOption, BufferOption, OrderOptions, ErrorsOption, CallOptions[T]):
+class SourceOption(TypedDict, total=False):
+    """How the source is read."""
+
+    source_in_thread: Annotated[
+        bool,
+        Option(
+            help=(
+                "Whether a thread reads the items, up to 64 ahead, so that a source that blocks doesn't block the event"
+                " loop. Not for an async iterable."
+            ),
+            default=False,
+        ),
+    ]
+
+
+class AmapOptions(LimitOption, BufferOption, OrderOptions, ErrorsOption, CallOptions[T], SourceOption):
     """The options of `amap`."""
 
 
-class AmapOptionsButErrors(LimitOption, BufferOption, OrderOptions, CallOptions[T]):
+class AmapOptionsButErrors(LimitOption, BufferOption, OrderOptions, CallOptions[T], SourceOption):
     """The options of `amap` on which the type of its results does not depend."""
 
 
-class ForEachOptions(LimitOption, ErrorsWithoutResultsOption, CallOptions[T]):
+class ForEachOptions(LimitOption, ErrorsWithoutResultsOption, CallOptions[T], SourceOption):
     """The options of `for_each`."""
 
 

@@ -31,20 +31,20 @@ class Source(Generic[T]):
     """An iterable, pulled one by one."""
 
     def __init__(self, items: Iterable[T]) -> None:
-        self._iterator: Iterator[T] = iter(items)
-        self.may_block: bool = type(self._iterator) not in _NEVER_BLOCK
+        self.iterator: Iterator[T] = iter(items)
+        self.may_block: bool = type(self.iterator) not in _NEVER_BLOCK
         """Whether a pull may take a long time."""
 
     def open(self, have_more: Callable[[], None]) -> Callable[[], Any]:  # noqa: ARG002 - as in `AsyncSource`
         """Returns the function that pulls an item, or returns `END` when there are no more."""
-        return partial(next, self._iterator, END)
+        return partial(next, self.iterator, END)
 
     def close(self) -> None:
         """Does nothing: the caller may continue to use the iterable."""
 
-    def remove_unpulled(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """Returns `NOT_YET`, because no item is read before it is pulled."""
-        return NOT_YET
+    def remove_unpulled(self) -> list[T]:
+        """Returns nothing, because no item is read before it is pulled."""
+        return []
 
     @property
     def is_open(self) -> bool:
@@ -92,14 +92,16 @@ class AsyncSource(Generic[T]):
         task = self._task
         # A task that is cancelled before it begins would not close the source, and one that cancels itself would
         # interrupt the closing.
-        if task is None or not self._has_begun or self._is_putting or task is asyncio.current_task(task.get_loop()):
+        if task is None or not self._has_begun or self._is_putting or task.get_loop().is_closed():
+            return
+        if task is asyncio.current_task(task.get_loop()):
             return
         task.cancel()
 
-    def remove_unpulled(self) -> Any:  # noqa: ANN401 - an item or a mark
-        """Removes and returns an item that was read and not pulled, or returns `NOT_YET`."""
+    def remove_unpulled(self) -> list[T]:
+        """Removes and returns the item that was read and not pulled, if there is one."""
         item, self._next = self._next, NOT_YET
-        return item
+        return [] if item is NOT_YET else [item]
 
     @property
     def is_open(self) -> bool:

@@ -18,7 +18,8 @@ from headgate.limits._retry import add_note
 from headgate.tasks._call_flow import CallFlow, failing, is_fatal
 from headgate.tasks._options import AmapOptions
 from headgate.tasks._outcome import TaskOutcome, clear_locals, noted, stray
-from headgate.tasks._source import END, NOT_YET, AsyncSource, Source
+from headgate.tasks._source import END, NOT_YET
+from headgate.tasks._thread_source import AnySource
 from headgate.tasks._throttles import Admission, AttemptTimeout, Entry, KeyLimit, RetryQueue
 
 _SKIPPED: Final = object()
@@ -41,9 +42,7 @@ class ThrottledFlow(CallFlow):
         *("_refused", "_shared", "_attempt_timeout", "_will_refill", "_yields"),
     )
 
-    def __init__(
-        self, source: Source[Any] | AsyncSource[Any], function: Callable[[Any], Any], options: AmapOptions[Any]
-    ) -> None:
+    def __init__(self, source: AnySource, function: Callable[[Any], Any], options: AmapOptions[Any]) -> None:
         super().__init__(source, function, options)
         self._shared = options["limit"] if isinstance(options["limit"], ConcurrencyLimit) else None
         self._yields = options["errors"] == "yield"
@@ -335,8 +334,9 @@ class ThrottledFlow(CallFlow):
             The items that were pulled from the source and will not be started, in their order.
         """
         self._stop_pulling()
+        self._source.close()  # it reads no more, and the flow is not over yet
         unstarted = self._drop_waiting(lambda entry: entry.attempts == 0)
-        if (item := self._source.remove_unpulled()) is not NOT_YET:
+        for item in self._source.remove_unpulled():
             unstarted.append(Entry(self._taken, item))
             self._taken += 1
             self._unstarted += 1

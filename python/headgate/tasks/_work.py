@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar
 from weakref import ref
 
 from headgate._errors import ClosedEarly
-from headgate.tasks._loop import TaskMaker
-from headgate.tasks._source import NOT_YET, AsyncSource, Source
+from headgate.tasks._loop import LoopTime, TaskMaker
+from headgate.tasks._source import NOT_YET
+from headgate.tasks._thread_source import AnySource
 
 R = TypeVar("R")
 
@@ -26,11 +27,11 @@ class Work(ABC, Generic[R]):
     __slots__ = (
         *("ready", "is_open", "is_within_block"),
         *("_source", "_running", "_waiters", "_discarded", "_maker", "_on_finished"),
-        *("_may_pull", "_is_pulling", "_has_ended", "_failure", "_source_error", "_interrupt"),
+        *("_may_pull", "_is_pulling", "_loop_time", "_has_ended", "_failure", "_source_error", "_interrupt"),
         *("_loop", "_thread", "_opened_by", "_closed_by", "_cancelled", "_waits_for_opener"),
     )
 
-    def __init__(self, source: Source[Any] | AsyncSource[Any]) -> None:
+    def __init__(self, source: AnySource) -> None:
         self.ready: deque[R] = deque()
         """Results that are finished and not collected, in the order of delivery."""
         self.is_open = False
@@ -42,6 +43,7 @@ class Work(ABC, Generic[R]):
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._may_pull = True  # the source may have more items
         self._is_pulling = True  # `_may_pull`, and not paused for other callbacks of the event loop
+        self._loop_time: LoopTime | None = None  # of a source that blocks
         self._has_ended = False  # then only what is ready is delivered, followed by the failure
         self._failure: BaseException | None = None
         self._source_error: BaseException | None = None
@@ -97,6 +99,8 @@ class Work(ABC, Generic[R]):
 
     def _stop_pulling(self) -> None:
         self._may_pull = self._is_pulling = False
+        if self._loop_time is not None:
+            self._loop_time.cancel()
 
     def fail(self, error: BaseException) -> None:
         """Cancels what runs. The error is raised after the ready results have been collected."""
@@ -196,6 +200,7 @@ class Work(ABC, Generic[R]):
             return
         if self._loop.is_closed():
             self._close_unstarted()
+            self._source.close()
         elif threading.get_ident() == self._thread:
             self.abandon()
         else:
