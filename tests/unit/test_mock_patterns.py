@@ -247,3 +247,164 @@ def test_a_response_may_be_cut_off(response: MockResponse, client: headgate.Clie
         mock.get(SENT).gives(response)
         with pytest.raises(headgate.ConnectionClosed, match="middle of the body"):
             client.get(SENT)
+
+
+FORM = {"name": "Ann B", "tag": ["a", "b"], "empty": ""}
+FILES = {"photo": ("cat.png", b"\x89PNG", "image/png"), "text": ('a "b".txt', b"some text")}
+
+
+@pytest.mark.parametrize("files", [None, FILES])
+@pytest.mark.parametrize(
+    ("matches", "data"),
+    [
+        (True, {}),
+        (True, {"name": "Ann B"}),
+        (True, {"name": re.compile("^Ann"), "tag": "b", "empty": ""}),
+        (True, {"tag": ["a", "b"]}),
+        (True, {"name": ANY}),
+        (False, {"tag": ["a", "c"]}),
+        (False, {"name": "Ann"}),
+        (False, {"missing": ANY}),
+    ],
+)
+def test_a_pattern_may_name_fields_of_a_form(
+    matches: bool, data: dict[str, Any], files: Any, client: headgate.Client
+) -> None:
+    sent = {"data": FORM} | ({"files": files} if files else {})
+    assert matches == (match(client, pattern(data=data), method="POST", **sent) is not None)
+
+
+@pytest.mark.parametrize(
+    ("matches", "files"),
+    [
+        (True, {"photo": b"\x89PNG"}),
+        (True, {"photo": ANY, "text": "some text"}),
+        (True, {"photo": ("cat.png", ANY)}),
+        (True, {"photo": (re.compile("png$"), re.compile(b"^.PNG"), "image/png")}),
+        (True, {"text": ('a "b".txt', re.compile("text$"), ANY)}),
+        (False, {"photo": ("dog.png", ANY)}),
+        (False, {"photo": ("cat.png", ANY, "image/gif")}),
+        (False, {"photo": b"GIF"}),
+        (False, {"missing": ANY}),
+    ],
+)
+def test_a_pattern_may_name_files_of_a_form(matches: bool, files: dict[str, Any], client: headgate.Client) -> None:
+    assert matches == (match(client, pattern(files=files), method="POST", data=FORM, files=FILES) is not None)
+
+
+def test_a_request_has_its_form(client: headgate.Client) -> None:
+    with headgate.testing.mock() as mock:
+        route = mock.post("/")
+        client.post("http://a.example/", data=FORM, files={"text": ("a.txt", b"\r\n--x\r\n")})
+        client.post("http://a.example/", data=FORM)
+        client.post("http://a.example/", content=b"name=Ann", headers={"Content-Type": "multipart/form-data"})
+    multipart, urlencoded, other = (call.request for call in route.calls)
+    fields = {"name": ["Ann B"], "tag": ["a", "b"], "empty": [""]}
+    assert (fields, fields, {}) == (multipart.form, urlencoded.form, other.form)
+    assert ("a.txt", b"\r\n--x\r\n") == multipart.files["text"][0][:2]
+    assert ({}, {}) == (urlencoded.files, other.files)
+
+
+@pytest.mark.parametrize(
+    ("matches", "cookies"),
+    [
+        (True, {}),
+        (True, {"a": "1"}),
+        (True, {"a": 1, "b": re.compile("2")}),
+        (True, {"b": ANY}),
+        (False, {"a": "2"}),
+        (False, {"c": ANY}),
+    ],
+)
+def test_a_pattern_may_name_cookies(matches: bool, cookies: dict[str, Any], client: headgate.Client) -> None:
+    found = match(client, pattern(cookies=cookies), headers={"Cookie": "a=1; b=x=2; flag"})
+    assert matches == (found is not None)
+
+
+def test_a_pattern_may_have_a_function(client: headgate.Client) -> None:
+    is_long = pattern("/v1/users/{id}", matches=lambda request: len(request.content) > 3)
+    assert {"id": "7"} == match(client, is_long, method="POST", content=b"long")
+    assert match(client, is_long, method="POST", content=b"no") is None
+
+
+def test_an_error_of_a_function_is_raised_at_the_end(client: headgate.Client) -> None:
+    with headgate.testing.mock(assert_all_mocked=False, assert_all_called=False) as mock:
+        mock.get(matches=lambda request: request.json()["a"])
+        with pytest.raises(headgate.InvalidRequest, match="could not be computed"):
+            client.get("http://a.example/")
+    with pytest.raises(AssertionError, match="JSONDecodeError"):
+        mock.assert_all_mocked()
+
+
+def test_texts_within_json_may_be_regular_expressions_and_lists_tuples(client: headgate.Client) -> None:
+    given = pattern(json_body={"id": re.compile("^u-"), "tags": ("a", ANY)})
+    assert match(client, given, method="POST", json={"id": "u-7", "tags": ["a", "b"]}) is not None
+    assert match(client, given, method="POST", json={"id": 7, "tags": ["a", "b"]}) is None
+
+
+class Between:
+    """Compares itself with a value, as objects of dirty-equals do."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self._low, self._high = low, high
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, int | str) and self._low <= int(other) <= self._high
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_objects_that_compare_themselves_are_values(client: headgate.Client) -> None:
+    assert match(client, pattern(json_body={"n": Between(1, 3)}), method="POST", json={"n": 2}) is not None
+    assert match(client, pattern(json_body={"n": Between(1, 3)}), method="POST", json={"n": 4}) is None
+    assert match(client, pattern(params={"page": Between(3, 4)})) is not None
+
+
+async def later(_: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"method": 1}, "method must be text, not int"),
+        ({"method": b"GET"}, "method must be text, not bytes"),
+        ({"url": lambda _: True}, "url must be text or a regular expression, not function"),
+        ({"url": re.compile(b"a")}, "url must be a regular expression for text"),
+        ({"prefix": re.compile("a")}, "prefix must be text, not Pattern"),
+        ({"scheme": 1}, "scheme must be text"),
+        ({"host": ["a.example"]}, "host must be text or a regular expression, not list"),
+        ({"path": 7}, "path must be text or a regular expression"),
+        ({"port": "443"}, "port must be a number, not str"),
+        ({"port": True}, "port must be a number, not bool"),
+        ({"params": "a=1"}, "params must be a mapping of names and values, not str"),
+        ({"params": {"a": lambda _: True}}, r"params\['a'\] must be a value, not a function: .*matches=function"),
+        ({"params": {"a": [b"1"]}}, r"params\['a'\] must be text, a number"),
+        ({"params": {1: "a"}}, "params must have names in text"),
+        ({"headers": [("a", "b")]}, "headers must be a mapping"),
+        ({"headers": {"a": re.compile(b"b")}}, r"headers\['a'\] must be a regular expression for text"),
+        ({"cookies": "a=b"}, "cookies must be a mapping"),
+        ({"data": b"a=b"}, "data must be a mapping"),
+        ({"files": [b"a"]}, "files must be a mapping"),
+        ({"files": {"a": lambda _: True}}, r"files\['a'\] must be bytes, text"),
+        ({"files": {"a": ("name", None)}}, r"files\['a'\] must be bytes, text"),
+        ({"json_body": lambda _: True}, "json_body must be a value, not a function: .*matches=function"),
+        ({"json_body": {"a": [1, len]}}, r"json_body\['a'\]\[1\] must be a value, not a function"),
+        ({"json_body": b"{}"}, "json_body must be a value of JSON, not bytes"),
+        ({"json_body": {1: 2}}, "json_body must have names in text"),
+        ({"json_body": object()}, "json_body must be a value of JSON, not object"),
+        ({"body": {"a": 1}}, "body must be bytes, text or a regular expression, not dict"),
+        ({"body": lambda _: True}, "body must be bytes, text or a regular expression, not function"),
+        ({"matches": True}, "matches must be a plain function of a request, not bool"),
+        ({"matches": later}, "matches must be a plain function of a request, not an asynchronous one"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_an_error_at_once(given: dict[str, Any], message: str) -> None:
+    mock = headgate.testing.mock()
+    with pytest.raises(TypeError, match=message):
+        mock.route(**given)
+    method = given.pop("method", "GET")
+    if isinstance(method, str):
+        with pytest.raises(TypeError, match=message):
+            mock.request(method, **given)
+    assert () == mock.routes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headgate.testing._calls import Call as Call, Calls as Calls, MockRequest as MockRequest
+    from headgate.testing._form import MockFile as MockFile
     from headgate.testing._response import MockResponse as MockResponse
     from headgate.testing._route import Route as Route
     from headgate.testing._server import MockServer as MockServer, mock as mock
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _NAMES_IN = {
     "_response": "MockResponse",
     "_calls": "Call Calls MockRequest",
+    "_form": "MockFile",
     "_route": "Route",
     "_server": "MockServer mock",
 }

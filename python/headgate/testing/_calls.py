@@ -5,10 +5,12 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, overload
 from urllib.parse import parse_qs, urlsplit
 
 from headgate.client._headers import Headers
+from headgate.testing._form import Form, MockFile, form_of
 from headgate.testing._response import MockResponse
 
 
@@ -23,6 +25,8 @@ class MockRequest:
     ('POST', 'http://127.0.0.1:8080/users/ann?page=2', {'name': 'ann'}, {'page': ['2']})
     >>> request.headers["content-type"], request.content, request.text, request.json()
     ('application/json', b'{"id":1}', '{"id":1}', {'id': 1})
+    >>> request.form, request.files, request.cookies
+    ({}, {}, {})
 
     Attributes:
         method: The method.
@@ -53,6 +57,22 @@ class MockRequest:
         return parse_qs(self.query, keep_blank_values=True)
 
     @property
+    def form(self) -> dict[str, list[str]]:
+        """The fields of a form, urlencoded or multipart, with all values of each name; empty if the body is none."""
+        return self._form.fields
+
+    @property
+    def files(self) -> dict[str, list[MockFile]]:
+        """The files of a multipart form, with all of each name; empty if the body is none."""
+        return self._form.files
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookies."""
+        pairs = (cookie.partition("=") for line in self.headers.get_list("cookie") for cookie in line.split(";"))
+        return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+    @property
     def text(self) -> str:
         """The body, as UTF-8."""
         return self.content.decode(errors="replace")
@@ -64,6 +84,10 @@ class MockRequest:
             ValueError: The body isn't JSON.
         """
         return json.loads(self.content)
+
+    @cached_property
+    def _form(self) -> Form:
+        return form_of(self.headers.get("content-type", ""), self.content)
 
     def __repr__(self) -> str:
         return f"<headgate.testing.MockRequest {self.method} {self.url}>"

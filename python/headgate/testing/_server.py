@@ -16,9 +16,10 @@ from headgate._nearest import nearest
 from headgate.client._errors import CLASS_OF, RequestError
 from headgate.serving._threads import FunctionThreads
 from headgate.testing._calls import Call, Calls, MockRequest
+from headgate.testing._matchers import Text
 from headgate.testing._pieces import Pieces
 from headgate.testing._response import Error, GivenResponse, MockFailure, MockResponse, failure_of, response_of
-from headgate.testing._route import Computed, Pattern, PatternKeywords, Route, Text
+from headgate.testing._route import Computed, Pattern, PatternKeywords, Route
 from headgate.testing._serving import Decision, MockServing
 
 _ADVANCE: Final = duration(lambda seconds: seconds >= 0, "0 or more seconds")
@@ -124,9 +125,10 @@ class MockServer:
             url: A whole URL, or a path on any host or below `base_url`; `{name}` in its path matches a part without
                 `/`. Without a query, any query matches; with one, a request must have exactly these parameters. Or a
                 regular expression that is searched for in the URL.
-            **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params` and
-                `headers`: some of those of the request; `json_body`; `body`. Texts may be regular expressions, and
-                `unittest.mock.ANY` matches any value.
+            **pattern: `scheme`, `host`, `port`, `path`; `prefix`: the beginning of a URL, or of a path; `params`,
+                `headers` and `cookies`: some of those of the request; `json_body`; `body`; `data` and `files`: some
+                of the fields and of the files of a form; `matches`: a function that returns whether a request matches.
+                Texts may be regular expressions, and `unittest.mock.ANY` matches any value.
 
         Raises:
             TypeError: There is no such pattern, or an argument has the wrong type.
