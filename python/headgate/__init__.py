@@ -6,8 +6,8 @@
     table = pyarrow.table(headgate.Job.open("results/").rows())
 
 `limits`, `tasks` and `portal` bound any asyncio tasks, without the engine. `jobs`, `batches` and `client` make requests
-with the engine, `ray` and `spark` are stages on `batches`, `testing` is a mock, `serving` the server's side of it and of
-ASGI applications, and `cli` is the command.
+with the engine, `ray` and `spark` are stages on `batches`, `testing` is a mock, `serving` the server's side of it and
+of ASGI applications, and `cli` is the command.
 """
 
 from typing import TYPE_CHECKING

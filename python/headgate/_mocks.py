@@ -2,37 +2,50 @@
 
 import os
 import threading
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from headgate._native import MockNetwork
+
+
+class Mock(Protocol):
+    """A mock of the network."""
+
+    def network_for(self, options: object) -> "MockNetwork":
+        """Returns the network for a client or a job with these options."""
+        ...
+
 
 _lock = threading.Lock()
-_active: list[object] = []
+_active: "list[Mock]" = []
 """The innermost is the last one."""
 
 changes = 0
 """Counts changes of `_active` and forks, after which an engine may not be the right one any more."""
 
 
-def active() -> object | None:
-    """Returns the network of the innermost active mock, if there is one."""
+def active() -> "Mock | None":
+    """Returns the innermost active mock, if there is one."""
     try:
         return _active[-1]
     except IndexError:
         return None
 
 
-def begin(network: object) -> None:
+def begin(mock: "Mock") -> None:
     """Activates a mock, in place of the network and of mocks that were activated before."""
     global changes  # noqa: PLW0603 - state of the process
     with _lock:
-        _active.append(network)
+        _active.append(mock)
         changes += 1
 
 
-def end(network: object) -> None:
+def end(mock: "Mock") -> None:
     """Deactivates a mock. Idempotent."""
     global changes  # noqa: PLW0603 - as above
     with _lock:
-        if any(other is network for other in _active):
-            _active[:] = [other for other in _active if other is not network]
+        if any(other is mock for other in _active):
+            _active[:] = [other for other in _active if other is not mock]
             changes += 1
 
 

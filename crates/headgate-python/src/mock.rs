@@ -21,7 +21,16 @@ use crate::descriptor::Descriptor;
 
 /// A mock network. May be used from any thread.
 #[pyclass(frozen, weakref, module = "headgate._headgate")]
-pub struct MockNetwork(Arc<MockConnector>);
+pub struct MockNetwork {
+    shared: Arc<MockConnector>,
+    connector: Arc<TaggedConnector>,
+}
+
+/// Connects clients of one tag.
+struct TaggedConnector {
+    shared: Arc<MockConnector>,
+    tag: usize,
+}
 
 /// The server's end of one connection.
 #[pyclass(frozen, module = "headgate._headgate")]
@@ -29,6 +38,9 @@ pub struct MockConnection {
     /// The origin to which the client connects, such as `https://api.example.com`.
     #[pyo3(get)]
     origin: String,
+    /// The tag of the network that the client uses.
+    #[pyo3(get)]
+    tag: usize,
     socket: Mutex<Option<UnixStream>>,
     /// The client holds it until it closes the connection.
     verdict: Weak<Verdict>,
@@ -53,7 +65,17 @@ enum MockState {
 
 impl MockNetwork {
     pub fn mock_transport(&self) -> MockTransport {
-        MockTransport(self.0.clone())
+        MockTransport(self.connector.clone())
+    }
+
+    fn of(shared: Arc<MockConnector>, tag: usize) -> Self {
+        Self { connector: Arc::new(TaggedConnector { shared: shared.clone(), tag }), shared }
+    }
+}
+
+impl ConnectMock for TaggedConnector {
+    fn connect(&self, host: &Origin) -> Result<MockSocket, Failure> {
+        self.shared.connect(host, self.tag)
     }
 }
 
@@ -65,10 +87,8 @@ impl MockConnector {
     fn waiting(&self) -> MutexGuard<'_, MockState> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl ConnectMock for MockConnector {
-    fn connect(&self, host: &Origin) -> Result<MockSocket, Failure> {
+    fn connect(&self, host: &Origin, tag: usize) -> Result<MockSocket, Failure> {
         if self.process != process::id() {
             let message = "the mock serves only the process that created it, and this is a fork of that process";
             return Err(Failure::new(ErrorKind::InvalidRequest, message).lasting());
@@ -83,7 +103,8 @@ impl ConnectMock for MockConnector {
         let origin = host.key(HostBy::Origin).into();
         // Drops connections that the client closed before the caller accepted them.
         waiting.retain(|connection| connection.verdict.upgrade().is_some());
-        waiting.push(MockConnection { origin, socket: Mutex::new(Some(other)), verdict: Arc::downgrade(&verdict) });
+        let (socket_of_server, verdict_of_client) = (Mutex::new(Some(other)), Arc::downgrade(&verdict));
+        waiting.push(MockConnection { origin, tag, socket: socket_of_server, verdict: verdict_of_client });
         self.descriptor.wake();
         Ok(MockSocket { socket, verdict, single_use: self.single_use })
     }
@@ -96,19 +117,25 @@ impl MockNetwork {
     fn new(single_use: bool) -> PyResult<Self> {
         let descriptor = Descriptor::new(false).map_err(|error| PyOSError::new_err(error.to_string()))?;
         let (process, waiting) = (process::id(), Mutex::new(MockState::Open(Vec::new())));
-        Ok(Self(Arc::new(MockConnector { process, descriptor, single_use, waiting, timer: Mutex::default() })))
+        let timer = Mutex::default();
+        Ok(Self::of(Arc::new(MockConnector { process, descriptor, single_use, waiting, timer }), 0))
+    }
+
+    /// Returns the same network for clients whose connections have this tag.
+    fn tagged(&self, tag: usize) -> Self {
+        Self::of(self.shared.clone(), tag)
     }
 
     /// Returns the descriptor that an event loop watches. It is readable when connections wait to be accepted, when a time has
     /// come (see `begin_wait`), or when a virtual clock asks whether the loop has anything to do.
     fn fileno(&self) -> i32 {
-        self.0.descriptor.number()
+        self.shared.descriptor.number()
     }
 
     /// Accepts all waiting connections.
     fn accept(&self) -> Vec<MockConnection> {
-        self.0.descriptor.clear();
-        match &mut *self.0.waiting() {
+        self.shared.descriptor.clear();
+        match &mut *self.shared.waiting() {
             MockState::Open(waiting) => mem::take(waiting),
             MockState::Closed => Vec::new(),
         }
@@ -124,27 +151,27 @@ impl MockNetwork {
     /// Makes the descriptor readable when this time of a virtual clock has passed. Returns `False` if there is none.
     fn begin_wait(&self, seconds: f64) -> bool {
         let Ok(time) = Duration::try_from_secs_f64(seconds) else { return false };
-        let connector = Arc::downgrade(&self.0);
+        let connector = Arc::downgrade(&self.shared);
         let timer = virtual_clock::call_at(clock::now() + time, move || {
             if let Some(connector) = connector.upgrade() {
                 connector.descriptor.wake();
             }
         });
         let is_virtual = timer.is_some();
-        self.0.set_timer(timer);
+        self.shared.set_timer(timer);
         is_virtual
     }
 
     /// Ends the wait: the event loop has something to do.
     fn end_wait(&self) {
-        self.0.set_timer(None);
+        self.shared.set_timer(None);
     }
 
     /// Closes the mock: later attempts to connect fail.
     fn close(&self) {
-        self.0.set_timer(None);
-        self.0.descriptor.end_part();
-        *self.0.waiting() = MockState::Closed;
+        self.shared.set_timer(None);
+        self.shared.descriptor.end_part();
+        *self.shared.waiting() = MockState::Closed;
     }
 }
 

@@ -57,6 +57,8 @@ class AsyncClientArguments(AsyncClientKeywords, SameMeaning, total=False):
 
 
 CLIENT: Final = option_set(ClientKeywords, of="Client")
+OF_CONNECTIONS: Final = tuple(ConnectionOptions.__annotations__)
+"""The names of the options of connections."""
 ASYNC_CLIENT: Final = option_set(AsyncClientKeywords, of="AsyncClient")
 
 

@@ -285,7 +285,7 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
             stream.close()
 
 
-class _StreamReader:
+class StreamReader:
     """Waits for the parts of a response through a descriptor that the loop watches."""
 
     def __init__(self, stream: ResponseStream) -> None:
@@ -352,7 +352,7 @@ class AsyncStreamedResponse(Streamed):
         request: Request,
         native: NativeOutcome,
         stream: ResponseStream,
-        reader: _StreamReader,
+        reader: StreamReader,
         app: "ServedApp | None" = None,
     ) -> None:
         super().__init__(request, native, stream, app)
@@ -474,7 +474,7 @@ async def open_async_stream(
         stream = engine.native.start_stream(native_request, watched=True)
         if stream is None:
             engine.raise_closed()
-        reader = _StreamReader(stream)
+        reader = StreamReader(stream)
         try:
             native = await reader.headers(stream)
             engine.raise_of_app(native)

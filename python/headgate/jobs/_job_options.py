@@ -70,8 +70,11 @@ class JobOptions:
     @property
     def mock(self) -> object | None:
         """The mock transport that replaces the network now; `None` if there is none."""
-        app = vars(self).get("app")
-        return _mocks.active() if app is None else app.network
+        app, mock = vars(self).get("app"), _mocks.active()
+        if app is not None:
+            network: object = app.network
+            return network
+        return None if mock is None else mock.network_for(self)
 
     @property
     def secret_files(self) -> list[tuple[str, str]]:

@@ -40,6 +40,11 @@ class Connection(asyncio.Protocol):
         """The origin to which the client connects, such as `https://api.example.com`."""
         return self._native.origin
 
+    @property
+    def tag(self) -> int:
+        """The tag of the network that the client uses."""
+        return self._native.tag
+
     async def serve(self) -> None:
         """Serves the requests of the connection until it is closed."""
         try:

@@ -146,6 +146,10 @@ class MockResponse:
             return ""
 
 
+class PassesThrough:
+    """Lets a request through to the network."""
+
+
 GivenResponse: TypeAlias = (
     MockResponse
     | RequestError

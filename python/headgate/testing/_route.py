@@ -13,6 +13,7 @@ from headgate.testing._response import (
     GivenResponse,
     MockFailure,
     MockResponse,
+    PassesThrough,
     ResponseKeywords,
     failure_of,
     response_of,
@@ -89,7 +90,7 @@ def _shown(value: object) -> str:
 
 
 Computed: TypeAlias = Callable[[MockRequest], GivenResponse | Awaitable[GivenResponse | None] | None]
-Next: TypeAlias = MockResponse | MockFailure | Computed | None
+Next: TypeAlias = MockResponse | MockFailure | PassesThrough | Computed | None
 """The response to the next request, or a function that returns it; `None` if there are no more."""
 
 
@@ -105,6 +106,7 @@ class Route:
 
     Attributes:
         calls: The newest calls of the route, up to 1,000.
+        may_be_unused: Whether the end of the block raises no error if the route was not called.
     """
 
     __module__ = "headgate.testing"
@@ -112,6 +114,7 @@ class Route:
     def __init__(self, pattern: Pattern) -> None:
         self.pattern = pattern
         self.calls: Calls = Calls()
+        self.may_be_unused: bool = False
         self._lock = threading.Lock()
         self._next: Callable[[], Next] = MockResponse
 
@@ -190,6 +193,22 @@ class Route:
         """
         failure = failure_of(error)
         self._next = lambda: failure
+        return self
+
+    def pass_through(self) -> Self:
+        """Sends each request to the network, and passes on the response or the error.
+
+        The connection has the options of the client, such as `cacert` and `proxy`; retries, redirects and timeouts stay
+        those of the client. A request is read whole before. `calls` have no response. The route need not be called.
+
+        >>> with headgate.testing.mock() as server:
+        ...     route = server.get("/hello").pass_through()
+        ...     print(client.get("/hello").text, route.call_count)
+        Hello, World! 1
+        """
+        passes = PassesThrough()
+        self._next = lambda: passes
+        self.may_be_unused = True
         return self
 
     def next(self) -> Next:

@@ -204,6 +204,25 @@ class MockServer:
         """
         return self.request("DELETE", url, **route)
 
+    def pass_through(
+        self, method: str | None = None, url: Text | None = None, **pattern: Unpack[PatternKeywords]
+    ) -> Route:
+        """Adds a route whose requests go to the network. See `Route.pass_through`.
+
+        Routes are tried in their order: one that passes everything through comes last.
+
+        >>> with headgate.testing.mock() as server:
+        ...     route = server.pass_through(host="127.0.0.1")
+        ...     print(client.get("/hello").text)
+        Hello, World!
+
+        Args:
+            method: As for `route`.
+            url: As for `route`.
+            **pattern: As for `route`.
+        """
+        return self.route(method, url, **pattern).pass_through()
+
     @property
     def call_count(self) -> int:
         """The number of requests."""
@@ -281,7 +300,7 @@ class MockServer:
         Raises:
             AssertionError: A route was never called.
         """
-        uncalled = [route for route in self.routes if not route.called]
+        uncalled = [route for route in self.routes if not route.called and not route.may_be_unused]
         if uncalled:
             raise AssertionError(f"the mock was not asked for:\n  {self._named_routes(uncalled)}")
 
@@ -316,7 +335,7 @@ class MockServer:
         except BaseException:
             self._clock.end()
             raise
-        _mocks.begin(self._serving.network)
+        _mocks.begin(self._serving)
         return self
 
     def __exit__(
@@ -330,7 +349,7 @@ class MockServer:
         serving, self._serving = self._serving, None
         if serving is None:
             return
-        _mocks.end(serving.network)
+        _mocks.end(serving)
         serving.stop()
         if self._clock is not None:
             self._elapsed_s = self._clock.elapsed_s

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from headgate._format import size
 from headgate._native import MockNetwork
@@ -13,8 +13,9 @@ from headgate.serving._http1 import LAST_CHUNK, RequestHead, chunk, head_bytes, 
 from headgate.serving._threads import FunctionThreads
 from headgate.testing._calls import MockRequest
 from headgate.testing._loop import MockLoop
+from headgate.testing._pass_through import KEPT, PassThrough
 from headgate.testing._pieces import opened
-from headgate.testing._response import MockFailure, MockResponse
+from headgate.testing._response import MockFailure, MockResponse, PassesThrough
 
 MAX_BODY_BYTES: Final = 1024 * 1024 * 1024
 """A request with a longer body fails, because bodies are in memory."""
@@ -25,7 +26,7 @@ _TOO_LARGE: Final = MockFailure(
     "invalid_request", f"the mock takes no body of more than {size(MAX_BODY_BYTES)}", is_lasting=True
 )
 
-Decision: TypeAlias = MockResponse | MockFailure
+Decision: TypeAlias = MockResponse | MockFailure | PassesThrough
 
 
 Decide: TypeAlias = Callable[[MockRequest, FunctionThreads], Awaitable[Decision]]
@@ -41,12 +42,27 @@ class MockServing:
         self._decide = decide
         self._note_error = note_error
         self._threads = FunctionThreads()
+        self._pass_through = PassThrough()
+        self._lock = threading.Lock()
+        self._options: list[dict[str, Any]] = []
+        self._networks: dict[str, MockNetwork] = {}
         self.network = MockNetwork(single_use=False)
         self._server = ConnectionServer(self.network, self._handle, single_use=False)
         self._started = threading.Event()
         self._loop = MockLoop(self._server.network)
         self._ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="headgate-mock", daemon=True)
+
+    def network_for(self, options: object) -> MockNetwork:
+        """Returns the network for a client with these options: one for all with the same options of connections."""
+        given = {name: value for name, value in vars(options).items() if name in KEPT}
+        key = repr(given)
+        with self._lock:
+            network = self._networks.get(key)
+            if network is None:
+                network = self._networks[key] = self.network.tagged(len(self._options))
+                self._options.append(given)
+        return network
 
     def start(self) -> None:
         """Starts the thread."""
@@ -72,6 +88,7 @@ class MockServing:
         await self._ended.wait()
         await self._server.stop(lambda connection: _fail(connection, _ENDED))
         self._threads.close()
+        self._pass_through.close()
 
     async def _handle(self, connection: Connection, head: RequestHead) -> None:
         body = bytearray()
@@ -83,6 +100,8 @@ class MockServing:
         decision = await self._decide(request, self._threads)
         if isinstance(decision, MockFailure):
             return _fail(connection, decision)
+        if isinstance(decision, PassesThrough):
+            return await self._pass_through.serve(connection, request, connection.tag, self._options[connection.tag])
         if decision.delay > 0:
             await asyncio.sleep(decision.delay)
         await self._respond(connection, request.method, decision)
