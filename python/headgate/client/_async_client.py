@@ -15,8 +15,8 @@ from headgate.client._calls import async_tables
 from headgate.client._client_options import ASYNC_CLIENT, AsyncClientArguments
 from headgate.client._content import Source
 from headgate.client._engine_client import EngineClient
-from headgate.client._feeder import send_source_async
 from headgate.client._fetch_many import AsyncFetchMany
+from headgate.client._loop_feeder import send_source_async
 from headgate.client._loops import Loops
 from headgate.client._native_requests import async_native_of
 from headgate.client._pairs import Pairs

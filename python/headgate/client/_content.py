@@ -14,10 +14,11 @@ from typing import IO, Any, Final, NamedTuple, TypeAlias
 
 from headgate._checks import kind_of
 
-Content: TypeAlias = bytes | bytearray | memoryview | str | PathLike[str] | IO[bytes] | Iterable[bytes]
+BytesLike: TypeAlias = bytes | bytearray | memoryview
+Content: TypeAlias = BytesLike | str | PathLike[str] | IO[bytes] | Iterable[BytesLike]
 """The content of a request: bytes, text, the path of a file, a file, or an iterable of bytes."""
 
-AsyncContent: TypeAlias = Content | AsyncIterable[bytes]
+AsyncContent: TypeAlias = Content | AsyncIterable[BytesLike]
 """The content of a request of an `AsyncClient`, which may also be an asynchronous iterable."""
 
 READ_BYTES: Final = 64 * 1024

@@ -1,18 +1,20 @@
-"""Gives the engine the body of a request, piece by piece, in the thread or the loop of the caller."""
+"""Gives the engine the body of a request, piece by piece, in the caller's thread."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from inspect import isasyncgen
+from typing import Final, TypeVar
 
-from headgate._native import NativeOutcome, UploadStream
+from headgate._native import NativeOutcome, ResponseStream, UploadStream
 from headgate.batches._supply import close_source
 from headgate.client._content import Source, chunks_of
 from headgate.client._engine import Engine
 from headgate.client._request import NativeRequest
-from headgate.jobs._notebook import await_interruptibly
 
-_END = object()
-_MAX_WAIT_S = 3600.0
+T = TypeVar("T")
+
+_END: Final = object()
+_MAX_WAIT_S: Final = 3600.0
+"""The bound of one wait, which any event ends earlier."""
 
 
 class BodyFeeder:
@@ -83,55 +85,16 @@ class BodyFeeder:
         return number
 
 
-class LoopFeeder:
-    """Feeds a body in a task of the running loop.
+def feed_until(feeder: BodyFeeder, stream: ResponseStream, take: Callable[[], T | None]) -> T | None:
+    """Feeds a body until `take` returns something of the response, and returns that, or `None` in a fork.
 
-    Attributes:
-        stream: The body as the engine takes it.
+    Raises:
+        Exception: Whatever reading the source raises.
     """
-
-    def __init__(self, source: Source) -> None:
-        self._feeder = BodyFeeder(source)
-        self.stream = self._feeder.stream
-        self._may_continue = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self, notify: Callable[[], None]) -> None:
-        """Begins to feed. `notify` is called when that has failed; `check` raises the error then."""
-
-        def done(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception() is not None:
-                notify()
-
-        self._task = asyncio.get_running_loop().create_task(self._feed())
-        self._task.add_done_callback(done)
-
-    def wake(self) -> None:
-        """Continues after the engine has woken the caller."""
-        self._may_continue.set()
-
-    def check(self) -> None:
-        """Raises the error of the source, if there was one."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
-            self._task.result()
-
-    async def aclose(self) -> None:
-        """Stops feeding, and waits until the source is closed."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,))
-
-    async def _feed(self) -> None:
-        try:
-            while True:
-                self._may_continue.clear()
-                if await self._feeder.feed_async():
-                    # Other tasks run, too, and a response is noticed before all is read.
-                    await asyncio.sleep(0)
-                else:
-                    await self._may_continue.wait()
-        finally:
-            await self._feeder.aclose()
+    while (taken := take()) is None and stream.is_own_process:
+        if not feeder.feed():
+            stream.wait_wakeup()
+    return taken
 
 
 def send_source(engine: Engine, request: NativeRequest, source: Source) -> NativeOutcome:
@@ -155,35 +118,3 @@ def send_source(engine: Engine, request: NativeRequest, source: Source) -> Nativ
         raise
     finally:
         feeder.close()
-
-
-async def send_source_async(engine: Engine, request: NativeRequest, source: Source) -> NativeOutcome:
-    """Does the same in an event loop. Cancelling it cancels the exchange."""
-    completions = engine.native.completion_queue(watched=True)
-    feeder = LoopFeeder(source)
-    if completions is None or completions.submit(0, [request._replace(body=feeder.stream)]) is None:
-        engine.raise_closed()
-    loop = asyncio.get_running_loop()
-    has_arrived = asyncio.Event()
-    outcomes: list[NativeOutcome] = []
-
-    def take_arrived() -> None:
-        outcomes.extend(outcome for _, outcome in completions.try_outcomes(1)[0])
-        if outcomes:
-            has_arrived.set()
-        feeder.wake()
-
-    loop.add_reader(completions.fileno(), take_arrived)
-    try:
-        take_arrived()
-        feeder.begin(has_arrived.set)
-        await await_interruptibly(has_arrived.wait())
-        if not outcomes:
-            feeder.check()
-        return outcomes[0]
-    except BaseException:
-        completions.close()
-        raise
-    finally:
-        loop.remove_reader(completions.fileno())
-        await feeder.aclose()

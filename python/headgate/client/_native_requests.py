@@ -34,24 +34,32 @@ def native_of(request: Request, options: ClientOptions) -> NativeRequest:
         TypeError: The `auth` function is asynchronous, or returned something else than a request.
         Exception: Whatever the `auth` function raised.
     """
-    native = _checked(request, options)
+    native = _checked(request, options, may_be_async=False)
     authorization = Authorization.of(request, native, options)
     return native if authorization is None else authorization.native()
 
 
 async def async_native_of(request: Request, options: ClientOptions) -> NativeRequest:
     """Returns the request of a call in an event loop as `native_of` does; the `auth` function may be asynchronous."""
-    native = _checked(request, options)
+    native = _checked(request, options, may_be_async=True)
     authorization = Authorization.of(request, native, options)
     return native if authorization is None else await authorization.async_native()
 
 
-def _checked(request: Request, options: ClientOptions) -> NativeRequest:
+def _checked(request: Request, options: ClientOptions, *, may_be_async: bool) -> NativeRequest:
     try:
-        return request.native(options.base_url, options.params)
+        native = request.native(options.base_url, options.params)
+        if not may_be_async:
+            _check_is_not_async(native)
     except (TypeError, ValueError, OSError) as error:
         url = _text_of(request.url)
         raise InvalidRequest(f"{without_user(url)}: {error}" if url else str(error), url=url) from error
+    return native
+
+
+def _check_is_not_async(native: NativeRequest) -> None:
+    if isinstance(native.body, Source) and native.body.is_async:
+        raise TypeError("the content is an asynchronous iterable or file: that needs an AsyncClient")
 
 
 def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Native]:

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, AnyStr, NoReturn
 from headgate import _format
 from headgate._facts import Fact
 from headgate._native import NativeOutcome, ResponseStream
+from headgate.client._content import Source
 from headgate.client._engine import Engine
+from headgate.client._feeder import BodyFeeder, feed_until
+from headgate.client._loop_feeder import LoopFeeder
 from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Request
@@ -165,6 +168,18 @@ class StreamedResponse(Streamed):
 
     __module__ = "headgate"
 
+    def __init__(
+        self,
+        request: Request,
+        native: NativeOutcome,
+        stream: ResponseStream,
+        app: "ServedApp | None" = None,
+        feeder: BodyFeeder | None = None,
+    ) -> None:
+        super().__init__(request, native, stream, app)
+        # The body of the request, which continues while that of the response is read.
+        self._feeder = feeder
+
     def iter_bytes(self, chunk_size: int | None = None) -> Iterator[bytes]:
         """Yields the body, with its content encodings decoded.
 
@@ -244,8 +259,14 @@ class StreamedResponse(Streamed):
 
     def _pieces(self, *, raw: bool) -> Iterator[bytes]:
         self._begin(raw=raw)
-        while piece := self._piece(self._stream.wait_bytes()):
+        while piece := self._piece(self._next_bytes()):
             yield piece
+
+    def _next_bytes(self) -> bytes | None:
+        stream = self._stream
+        if self._feeder is None or isinstance(stream, _ClosedStream):
+            return stream.wait_bytes()
+        return feed_until(self._feeder, stream, stream.try_bytes)
 
     def _sized(self, pieces: Iterator[AnyStr], chunks: Chunks[AnyStr]) -> Iterator[AnyStr]:
         for piece in pieces:
@@ -263,41 +284,52 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
     """
     with (
         streams.counted(threading.get_ident(), "thread"),
-        engine.request_for_app(native_of(request, engine.options)) as native_request,
+        engine.request_for_app(native_of(request, engine.options)) as prepared,
     ):
+        native_request, feeder = prepared, None
+        if isinstance(prepared.body, Source):
+            feeder = BodyFeeder(prepared.body)
+            native_request = prepared._replace(body=feeder.stream)
         stream = engine.native.start_stream(native_request, watched=False)
         if stream is None:
             engine.raise_closed()
         try:
-            native = stream.wait_headers()
+            native = stream.wait_headers() if feeder is None else feed_until(feeder, stream, stream.try_headers)
             if native is None:
                 engine.raise_closed()
             engine.raise_of_app(native)
             error = error_of(request, native)
             if error is not None:
                 raise error
-            response = StreamedResponse(request, native, stream, engine.options.app)
+            response = StreamedResponse(request, native, stream, engine.options.app, feeder)
             try:
                 yield response
             finally:
                 response.close()
         finally:
             stream.close()
+            if feeder is not None:
+                feeder.close()
 
 
 class StreamReader:
     """Waits for the parts of a response through a descriptor that the loop watches."""
 
-    def __init__(self, stream: ResponseStream) -> None:
+    def __init__(self, stream: ResponseStream, feeder: LoopFeeder | None = None) -> None:
         self._stream: ResponseStream | None = stream
+        self._feeder = feeder
         self._loop = asyncio.get_running_loop()
         self._has_arrived = asyncio.Event()
         self._loop.add_reader(stream.fileno(), self._on_readable)
+        if feeder is not None:
+            feeder.begin(self._has_arrived.set)
 
     def _on_readable(self) -> None:
         if self._stream is not None:
             self._stream.clear_wakeup()
             self._has_arrived.set()
+            if self._feeder is not None:
+                self._feeder.wake()
 
     async def headers(self, stream: ResponseStream) -> NativeOutcome:
         """Waits for the response without its body, and returns it."""
@@ -306,7 +338,7 @@ class StreamReader:
             response = stream.try_headers()
             if response is not None:
                 return response
-            await await_interruptibly(self._has_arrived.wait())
+            await self._wait()
 
     async def piece(self) -> bytes | None:
         """Waits for the next piece of the body: it is empty at the end, and `None` in a fork."""
@@ -317,8 +349,13 @@ class StreamReader:
             piece = self._stream.try_bytes()
             if piece is not None or not self._stream.is_own_process:
                 return piece
-            await await_interruptibly(self._has_arrived.wait())
+            await self._wait()
         return b""
+
+    async def _wait(self) -> None:
+        await await_interruptibly(self._has_arrived.wait())
+        if self._feeder is not None:
+            self._feeder.check()
 
     def close(self) -> None:
         """Stops watching, ends the exchange, and wakes waiting tasks. Idempotent."""
@@ -469,12 +506,16 @@ async def open_async_stream(
     """
     with (
         streams.counted(id(asyncio.current_task()), "task"),
-        engine.request_for_app(await async_native_of(request, engine.options)) as native_request,
+        engine.request_for_app(await async_native_of(request, engine.options)) as prepared,
     ):
+        native_request, feeder = prepared, None
+        if isinstance(prepared.body, Source):
+            feeder = LoopFeeder(prepared.body)
+            native_request = prepared._replace(body=feeder.stream)
         stream = engine.native.start_stream(native_request, watched=True)
         if stream is None:
             engine.raise_closed()
-        reader = StreamReader(stream)
+        reader = StreamReader(stream, feeder)
         try:
             native = await reader.headers(stream)
             engine.raise_of_app(native)
@@ -488,3 +529,5 @@ async def open_async_stream(
                 await response.aclose()
         finally:
             reader.close()
+            if feeder is not None:
+                await feeder.aclose()

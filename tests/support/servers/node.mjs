@@ -50,6 +50,8 @@ function onStream(stream, headers) {
       const pieces = [];
       stream.on("data", (piece) => pieces.push(piece));
       stream.on("end", () => {
+        // The client has reset it.
+        if (stream.aborted || stream.destroyed) return;
         stream.respond({ ":status": 200, "x-method": headers[":method"] });
         stream.end(Buffer.concat(pieces));
       });

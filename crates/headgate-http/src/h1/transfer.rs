@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
-use std::mem;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -17,6 +16,9 @@ use crate::dial::connect::Connection;
 use crate::dial::stream::Stream;
 use crate::dial::tls_errors;
 use crate::upload::Upload;
+
+/// A chunk of at most this size is written at once with its length.
+const JOINED_CHUNK_BYTES: usize = 16 * 1024;
 
 impl Connection {
     /// Returns whether an idle connection can take a request: the server has neither closed it nor sent unrequested bytes.
@@ -102,8 +104,8 @@ pub struct UnsentRequest {
     body: Bytes,
     /// The part of the body that is read after `body` is written.
     upload: Option<Box<Upload>>,
-    /// Whether a chunk of `upload` was written, whose line end is missing.
-    is_in_chunk: bool,
+    /// What follows `body`: the end of a chunk.
+    tail: Bytes,
     unflushed: bool,
 }
 
@@ -119,7 +121,11 @@ impl UnsentRequest {
 
     pub(crate) fn is_pending(&self) -> bool {
         self.failure.is_none()
-            && (self.unflushed || !self.head.is_empty() || !self.body.is_empty() || self.has_unread())
+            && (self.unflushed
+                || !self.head.is_empty()
+                || !self.body.is_empty()
+                || !self.tail.is_empty()
+                || self.has_unread())
     }
 
     /// Returns whether the server waits until more of a file is read.
@@ -134,7 +140,7 @@ impl UnsentRequest {
     /// Writes as much as the connection accepts. Returns whether that was anything.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
         let read = |outgoing: &Self| outgoing.upload.as_ref().map_or(0, |upload| upload.read_bytes());
-        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), read(outgoing), outgoing.unflushed);
+        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), outgoing.tail.len(), read(outgoing), outgoing.unflushed);
         let before = left(self);
         if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
             self.failure = Some(failure);
@@ -144,7 +150,7 @@ impl UnsentRequest {
 
     fn try_poll(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Result<(), Failure> {
         loop {
-            for part in [&mut self.head, &mut self.body] {
+            for part in [&mut self.head, &mut self.body, &mut self.tail] {
                 while !part.is_empty() {
                     match Pin::new(&mut *stream).poll_write(cx, part).map_err(|error| io_failure(&error))? {
                         Poll::Ready(0) => return Err(io_failure(&io::ErrorKind::WriteZero.into())),
@@ -162,10 +168,14 @@ impl UnsentRequest {
             // The caller of a stream may wait for a reaction to what was sent before it sends more.
             let Poll::Ready(read) = upload.poll_next(cx)? else { break };
             self.unflushed = true;
-            if upload.length().is_none() {
-                self.head = chunk_head(mem::replace(&mut self.is_in_chunk, true), read.as_ref().map_or(0, Bytes::len));
-            }
-            self.body = read.unwrap_or_default();
+            let piece = read.unwrap_or_default();
+            (self.head, self.body, self.tail) = if upload.length().is_some() {
+                (Bytes::new(), piece, Bytes::new())
+            } else if piece.len() <= JOINED_CHUNK_BYTES {
+                (joined_chunk(&piece), Bytes::new(), Bytes::new())
+            } else {
+                (format!("{:x}\r\n", piece.len()).into(), piece, Bytes::from_static(b"\r\n"))
+            };
         }
         if self.unflushed {
             self.unflushed = Pin::new(stream).poll_flush(cx).map_err(|error| io_failure(&error))?.is_pending();
@@ -193,11 +203,12 @@ impl UnsentRequest {
     }
 }
 
-/// Returns what precedes a chunk of this length, 0 for the end of the body (RFC 9112 section 7.1).
-fn chunk_head(follows_chunk: bool, length: usize) -> Bytes {
-    let line_end = if follows_chunk { "\r\n" } else { "" };
-    let end = if length == 0 { "\r\n" } else { "" };
-    format!("{line_end}{length:x}\r\n{end}").into()
+/// Returns a chunk of this body; an empty one ends the body (RFC 9112 section 7.1).
+fn joined_chunk(body: &[u8]) -> Bytes {
+    let mut chunk = format!("{:x}\r\n", body.len()).into_bytes();
+    chunk.extend_from_slice(body);
+    chunk.extend_from_slice(b"\r\n");
+    chunk.into()
 }
 
 pub(crate) fn io_failure(error: &io::Error) -> Failure {

@@ -1,0 +1,105 @@
+"""Gives the engine the body of a request, piece by piece, in a task of the caller's loop."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from headgate._native import NativeOutcome
+from headgate.batches._supply import MEMORY_CHECK_S
+from headgate.client._content import Source
+from headgate.client._engine import Engine
+from headgate.client._feeder import BodyFeeder
+from headgate.client._request import NativeRequest
+from headgate.jobs._notebook import await_interruptibly
+
+
+class LoopFeeder:
+    """Feeds a body in a task of the running loop.
+
+    Attributes:
+        stream: The body as the engine takes it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._feeder = BodyFeeder(source)
+        self.stream = self._feeder.stream
+        self._may_continue = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, notify: Callable[[], None]) -> None:
+        """Begins to feed. `notify` is called when that has failed; `check` raises the error then."""
+
+        def done(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and task.exception() is not None:
+                notify()
+
+        self._task = asyncio.get_running_loop().create_task(self._feed())
+        self._task.add_done_callback(done)
+
+    def wake(self) -> None:
+        """Continues after the engine has woken the caller."""
+        self._may_continue.set()
+
+    def check(self) -> None:
+        """Raises the error of the source, if there was one."""
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            self._task.result()
+
+    async def aclose(self) -> None:
+        """Stops feeding, and waits until the source is closed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+
+    async def _feed(self) -> None:
+        try:
+            while True:
+                self._may_continue.clear()
+                if await self._feeder.feed_async():
+                    # Other tasks run, too, and a response is noticed before all is read.
+                    await asyncio.sleep(0)
+                else:
+                    await self._may_continue.wait()
+        finally:
+            await self._feeder.aclose()
+
+
+async def send_source_async(engine: Engine, request: NativeRequest, source: Source) -> NativeOutcome:
+    """Sends a request whose body is a source, and waits for its outcome. Cancelling it cancels the exchange.
+
+    Raises:
+        RuntimeError: The client is closed.
+        Exception: Whatever reading the source raises.
+    """
+    completions = engine.native.completion_queue(watched=True)
+    feeder = LoopFeeder(source)
+    if completions is None or completions.submit(0, [request._replace(body=feeder.stream)]) is None:
+        engine.raise_closed()
+    loop = asyncio.get_running_loop()
+    has_arrived = asyncio.Event()
+    outcomes: list[NativeOutcome] = []
+
+    def take_arrived() -> None:
+        outcomes.extend(outcome for _, outcome in completions.try_outcomes(1)[0])
+        if outcomes:
+            has_arrived.set()
+        feeder.wake()
+
+    loop.add_reader(completions.fileno(), take_arrived)
+    try:
+        take_arrived()
+        feeder.begin(has_arrived.set)
+        while not has_arrived.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MEMORY_CHECK_S):
+                    await await_interruptibly(has_arrived.wait())
+            completions.release_memory()
+        if not outcomes:
+            feeder.check()
+        return outcomes[0]
+    except BaseException:
+        completions.close()
+        raise
+    finally:
+        loop.remove_reader(completions.fileno())
+        await feeder.aclose()
