@@ -509,6 +509,7 @@ def test_a_body_is_sent_while_its_response_is_read(run: Run, client: headgate.Cl
         client.stream("POST", "/duplex", content=iter(Pieces(b"a", error=KeyError("mine")))) as response,
     ):
         response.read()
+    receiver.until(lambda: len(receiver.requests) == 3)
     assert not receiver.last.is_complete
 
 
