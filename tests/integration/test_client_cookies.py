@@ -247,6 +247,20 @@ def test_clients_share_the_cookies_of_another_one(mock: MockServer) -> None:
     assert ["of_second=1", "of_first=1"] == sent(mock)
 
 
+def test_cookies_that_are_assigned_replace_those_of_the_client(mock: MockServer) -> None:
+    with headgate.Client(base_url=API, cookies={"a": "1"}) as client:
+        kept = client.cookies
+        client.cookies = {"b": "2"}
+        client.get("/")
+        client.cookies = kept
+        with pytest.raises(headgate.UsageError):
+            client.cookies = {"b;": "2"}
+        assert {"b": "2"} == client.cookies == kept, "it is the same jar, and a mistake changes nothing"
+    with headgate.Client(base_url=API) as client, pytest.raises(headgate.UsageError, match="keeps no cookies"):
+        client.cookies = {"b": "2"}
+    assert ["b=2"] == sent(mock)
+
+
 def test_a_mock_and_the_network_share_the_jar_of_the_client(server: str) -> None:
     with headgate.Client(base_url=server, cookies=True) as client:
         client.get("/cookies/set?a=1")
@@ -308,6 +322,17 @@ def test_hostile_servers_cannot_fill_the_memory(mock: MockServer) -> None:
             outcome.unwrap()
         assert 3000 == len(client.cookies)
         assert "huge" not in client.cookies
+
+
+def test_a_call_can_leave_out_the_cookies_of_the_client(mock: MockServer) -> None:
+    with headgate.Client(base_url=API, cookies={"a": "1"}) as client:
+        client.get("/", headers={"Cookie": None})
+        client.get("/", headers={"Cookie": None}, cookies={"b": "2"})
+        client.get("/")
+    with headgate.Client(base_url=API, cookies={"a": "1"}, headers={"Cookie": "c=3"}) as client:
+        client.get("/")
+        client.get("/", headers={"Cookie": None})
+    assert [None, "b=2", "a=1", "c=3; a=1", None] == sent(mock)
 
 
 def test_the_cookies_of_a_response_are_its_own(mock: MockServer) -> None:

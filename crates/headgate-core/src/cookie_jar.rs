@@ -1,9 +1,9 @@
 //! A cookie jar by RFC 6265bis: which cookies a server may set, and which are sent to a URL.
 //!
 //! A redirect chain has a jar of its own, which ends with its row. A client may have one for all of its requests; workers share
-//! it behind a lock that is held while a header is made or stored, and never while anything waits. The `cookie` crate parses
-//! `Set-Cookie`; the public suffixes, for which no server can set a cookie, are those of the `psl` crate. Cookies are kept by
-//! registrable domain, so that a request looks only at those of its own.
+//! it behind a lock that is held while a header is made or stored, and never while anything waits. The public suffixes, for which
+//! no server can set a cookie, are those of the `psl` crate. Cookies are kept by registrable domain, so that a request looks
+//! only at those of its own.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,11 +20,12 @@ use crate::clock;
 use crate::origin::{HostName, Origin};
 use crate::public_suffix::{is_public_suffix, registrable};
 use crate::secret::MASK;
+use crate::set_cookie::{MAX_ATTRIBUTE_BYTES, MaxAge, SetCookie};
 
 /// The most bytes of the name and the value of a cookie (RFC 6265bis section 5.7).
 const MAX_PAIR_BYTES: usize = 4096;
-/// The most bytes of a path (RFC 6265bis section 5.6). A longer attribute is ignored.
-const MAX_PATH_BYTES: usize = 1024;
+/// The most bytes of a path.
+const MAX_PATH_BYTES: usize = MAX_ATTRIBUTE_BYTES;
 /// The most bytes of a `Set-Cookie` header: those of a pair, and three attributes of the maximum length.
 const MAX_SET_COOKIE_BYTES: usize = MAX_PAIR_BYTES + 3 * MAX_PATH_BYTES;
 /// The most bytes of the cookies of one request: no widespread server accepts more.
@@ -209,8 +210,7 @@ impl CookieJar {
     /// Stores or removes the cookie of a `Set-Cookie` header in a response from `url` (section 5.7).
     pub fn store(&mut self, set_cookie: &[u8], url: &CookieUrl<'_>, now: SystemTime) {
         let text = std::str::from_utf8(set_cookie).ok().filter(|text| text.len() <= MAX_SET_COOKIE_BYTES);
-        let text = text.filter(|text| !text.contains(|c: char| c.is_ascii_control() && c != '\t'));
-        let Some(set) = text.and_then(|text| cookie::Cookie::parse(text).ok()) else { return };
+        let Some(set) = text.and_then(SetCookie::parse) else { return };
         let Some(new) = allowed(&set, url, now) else { return };
         let others = self.by_domain.get(key(&new.domain)).into_iter().flatten();
         if !url.is_https && others.filter(|old| !old.is_expired(now)).any(|old| new.shadows(old)) {
@@ -335,9 +335,8 @@ impl CookieJar {
 }
 
 /// Returns the cookie as it is stored, if a server may set it with a response from this URL.
-fn allowed(set: &cookie::Cookie<'_>, url: &CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
-    let domain = set.domain().filter(|domain| !domain.is_empty()).map(str::to_ascii_lowercase);
-    let domain = match domain {
+fn allowed(set: &SetCookie<'_>, url: &CookieUrl<'_>, now: SystemTime) -> Option<Cookie> {
+    let domain = match set.domain.map(str::to_ascii_lowercase) {
         // A host that is a public suffix itself may set a host-only cookie (section 5.7 step 9).
         Some(domain) if is_public_suffix(&domain) => {
             if domain != url.host {
@@ -348,37 +347,33 @@ fn allowed(set: &cookie::Cookie<'_>, url: &CookieUrl<'_>, now: SystemTime) -> Op
         Some(domain) if !url.is_within(&domain) => return None,
         domain => domain.filter(|_| url.is_name),
     };
-    let is_secure = set.secure().unwrap_or(false);
-    let own_path = set.path().filter(|path| path.starts_with('/') && path.len() <= MAX_PATH_BYTES);
-    let path = own_path.unwrap_or_else(|| default_path(url.path));
-    let is_right_for_prefix = if has_prefix(set.name(), HOST_PREFIX) {
-        is_secure && domain.is_none() && own_path == Some("/")
+    let path = set.path.unwrap_or_else(|| default_path(url.path));
+    let is_right_for_prefix = if has_prefix(set.name, HOST_PREFIX) {
+        set.is_secure && domain.is_none() && set.path == Some("/")
     } else {
-        is_secure || !has_prefix(set.name(), SECURE_PREFIX)
+        set.is_secure || !has_prefix(set.name, SECURE_PREFIX)
     };
     // A server without TLS is not authenticated and must not set cookies for the site with TLS.
-    if (is_secure && !url.is_https)
+    if (set.is_secure && !url.is_https)
         || !is_right_for_prefix
         || path.len() > MAX_PATH_BYTES
-        || set.name().len() + set.value().len() > MAX_PAIR_BYTES
+        || set.name.len() + set.value.len() > MAX_PAIR_BYTES
     {
         return None;
     }
-    let latest = now + MAX_AGE;
-    let expires = match (set.max_age(), set.expires_datetime()) {
-        (Some(age), _) if age.whole_seconds() <= 0 => Some(SystemTime::UNIX_EPOCH),
-        (Some(age), _) => Some(Duration::try_from(age).map_or(latest, |age| now + age.min(MAX_AGE))),
-        (None, Some(at)) => Some(SystemTime::from(at).min(latest)),
-        (None, None) => None,
+    let expires = match set.max_age {
+        Some(MaxAge::Expired) => Some(SystemTime::UNIX_EPOCH),
+        Some(MaxAge::Lasts(age)) => Some(now + age.min(MAX_AGE)),
+        None => set.expires.map(|at| at.min(now + MAX_AGE)),
     };
     Some(Cookie {
-        name: set.name().into(),
-        value: set.value().into(),
+        name: set.name.into(),
+        value: set.value.into(),
         is_host_only: domain.is_none(),
         domain: domain.unwrap_or_else(|| url.host.to_string()).into(),
         path: path.into(),
-        is_secure,
-        is_http_only: set.http_only().unwrap_or(false),
+        is_secure: set.is_secure,
+        is_http_only: set.is_http_only,
         expires,
         last_use: 0,
     })
@@ -433,9 +428,6 @@ impl SharedCookieJar {
 
     /// Returns the value of the `cookie` header of a request to a URL.
     pub fn header(&self, url: &CookieUrl<'_>) -> Option<HeaderValue> {
-        if self.is_empty() {
-            return None;
-        }
         let (mut jar, now) = (self.lock(), clock::system_now());
         jar.note_use(url);
         jar.header(url, now)

@@ -43,6 +43,7 @@ pub mod saved;
 pub mod schedule;
 pub mod secret;
 pub mod selected;
+mod set_cookie;
 pub mod source_size;
 pub mod stall;
 pub mod status_set;

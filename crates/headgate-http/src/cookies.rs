@@ -1,5 +1,6 @@
 //! The cookies of a request: those that the user gave, and those of a cookie jar.
 
+use headgate_core::clock;
 use headgate_core::cookie_jar::{CookieUrl, SharedCookieJar};
 use headgate_core::origin::Origin;
 use headgate_core::redirect_chain::RedirectChain;
@@ -16,11 +17,12 @@ pub(crate) fn header(
     origin: &Origin,
     path: &str,
 ) -> Option<HeaderValue> {
-    let url = CookieUrl::new(origin, path);
     match (jar, chain) {
-        (Some(jar), _) => jar.header(&url),
-        (None, Some(chain)) => chain.cookies.header(&url, headgate_core::clock::system_now()),
-        (None, None) => None,
+        (Some(jar), _) if !jar.is_empty() => jar.header(&CookieUrl::new(origin, path)),
+        (None, Some(chain)) if !chain.cookies.is_empty() => {
+            chain.cookies.header(&CookieUrl::new(origin, path), clock::system_now())
+        }
+        _ => None,
     }
 }
 

@@ -116,6 +116,10 @@ impl Defaults {
             is_harmless && !self.is_credential(&line.name)
         };
         self.harmless = headers.iter().filter(is_kept).cloned().collect();
+        if let Some(host) = self.harmless.iter_mut().find(|line| line.name == HOST) {
+            // A `host` of the user is only for its own origin.
+            *host = HeaderLine::new(HOST, HeaderValue::from_static(""));
+        }
         self.has_credentials = self.has_other_credentials || headers.iter().any(|line| self.is_credential(&line.name));
         self.headers = headers;
         self.headers.extend(self.authorization.clone().map(|value| HeaderLine::new(AUTHORIZATION, value)));

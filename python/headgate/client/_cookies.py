@@ -242,6 +242,13 @@ def of_option(given: CookieSource | bool | None, base_url: str) -> Cookies | Non
     return cookies
 
 
+def copied(cookies: CookieSource, base_url: str) -> Cookies:
+    """Returns copies of cookies for a client with this `base_url`. Raises as `of_option`."""
+    copy = Cookies(BoundJar(base_url))
+    copy.update(cookies)
+    return copy
+
+
 def of_response(url: str, set_cookies: list[str]) -> Cookies:
     """Returns the cookies that a response from this URL sets."""
     bound = BoundJar(url)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from headgate._summary import Snapshot
     from headgate.client._app import ServedApp
     from headgate.client._client_headers import ClientHeaders
+    from headgate.client._cookie_jar import CookieSource
     from headgate.client._cookies import Cookies
 
 APP_BASE_URL: Final = "http://testserver"
@@ -72,6 +73,8 @@ class EngineClient:
     def cookies(self) -> "Cookies":
         """The cookies that the client keeps. They can be read and changed at any time, also after `close`.
 
+        Assigning others replaces them.
+
         >>> with headgate.Client(base_url="http://127.0.0.1:8080", cookies=True) as client:
         ...     client.get("/cookies/set?session=7").json()
         ...     client.cookies["session"]
@@ -87,6 +90,14 @@ class EngineClient:
                 f"this client keeps no cookies: create it with headgate.{type(self).__name__}(cookies=True)"
             )
         return cookies
+
+    @cookies.setter
+    def cookies(self, cookies: "CookieSource") -> None:
+        from headgate.client._cookies import copied  # noqa: PLC0415 - most programs don't change them
+
+        kept, others = self.cookies, copied(cookies, self._base_url)
+        kept.clear()
+        kept.update(others)
 
     def statistics(self) -> "Snapshot":
         """Returns the statistics of the client: the snapshot that the command line shows of a job.
