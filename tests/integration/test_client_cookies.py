@@ -172,6 +172,21 @@ def test_only_cookies_for_the_other_origin_follow_a_redirect_there(mock: MockSer
     assert ["call=1; mine=1", "site=1", None, "mine=1; host=1; site=1", "own=1"] == sent(mock)
 
 
+def test_the_request_as_it_was_sent_has_its_cookies(mock: MockServer) -> None:
+    mock.get("/moved").gives(setting("hop=1", status=302, location="/there"))
+    with headgate.Client(base_url=API, cookies={"a": "1"}) as client:
+        responses = [
+            client.get("/?plain=1"),
+            client.get("/", headers={"X-Own": "1"}),
+            client.get("/", cookies={"b": "2"}),
+            client.get("/moved"),
+            *(outcome.unwrap() for outcome in client.fetch_many([f"{API}/many"])),
+        ]
+    shown = [response.request.headers["cookie"] for response in responses]
+    assert ["a=1", "a=1", "b=2; a=1", "a=1; hop=1", "a=1; hop=1"] == shown
+    assert [*shown[:3], "a=1", *shown[3:]] == sent(mock)
+
+
 def test_a_redirect_to_itself_that_sets_a_cookie_is_no_loop(mock: MockServer) -> None:
     def answer(request: MockRequest) -> MockResponse:
         return MockResponse(200) if "cookie" in request.headers else setting("seen=1", status=302, location="/")

@@ -331,14 +331,15 @@ impl Preparer {
                 wire.extend_from_slice(piece);
             }
             let path = path.split('?').next().unwrap_or_default();
-            if let Some(cookies) = cookies::header(self.cookies.as_ref(), None, &site.route.key.origin, path) {
-                HeaderLine::new(COOKIE, cookies).write(wire);
+            let cookies = cookies::header(self.cookies.as_ref(), None, &site.route.key.origin, path);
+            if let Some(cookies) = &cookies {
+                HeaderLine::new(COOKIE, cookies.clone()).write(wire);
             }
             if let Some(salt) = &self.defaults.keys {
                 salt.write_line(row.ordinal, wire);
             }
             wire.extend_from_slice(end);
-            return Ok((site.clone(), BodyRest::Bytes(Bytes::new()), None));
+            return Ok((site.clone(), BodyRest::Bytes(Bytes::new()), cookies));
         }
         let prepared = self.prepare(row)?;
         prepared.write_head(wire);

@@ -140,7 +140,9 @@ impl UnsentRequest {
     /// Writes as much as the connection accepts. Returns whether that was anything.
     pub fn poll(&mut self, connection: &mut Connection, cx: &mut Context<'_>) -> bool {
         let read = |outgoing: &Self| outgoing.upload.as_ref().map_or(0, |upload| upload.read_bytes());
-        let left = |outgoing: &Self| (outgoing.head.len(), outgoing.body.len(), outgoing.tail.len(), read(outgoing), outgoing.unflushed);
+        let left = |outgoing: &Self| {
+            (outgoing.head.len(), outgoing.body.len(), outgoing.tail.len(), read(outgoing), outgoing.unflushed)
+        };
         let before = left(self);
         if let Err(failure) = self.try_poll(&mut connection.stream, cx) {
             self.failure = Some(failure);
