@@ -121,7 +121,13 @@ class Work(ABC, Generic[R]):
         Each task is cancelled once, as by `asyncio.TaskGroup`: a cancellation of the waiting task is raised after
         everything has ended. It is raised at once in a task that did not begin the iteration, because the task that
         began it waits.
+
+        If the loop has ended, as when a coroutine is collected after it, nothing can be awaited, and it only drops what
+        it has.
         """
+        if self.is_open and not self._is_in_loop():
+            self.abandon_from_anywhere()
+            return
         task = asyncio.current_task()
         if self._is_own(task):
             raise RuntimeError("a task can't wait for its own end: close it from outside, or call stop()")
@@ -135,6 +141,14 @@ class Work(ABC, Generic[R]):
                     raise interrupt
                 finally:
                     del interrupt  # as in `wait_for_ready`
+
+    def _is_in_loop(self) -> bool:
+        """Returns whether a loop runs in this thread, and the flow's own has not ended."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return not self._loop.is_closed()
 
     async def _wait_for_the_end(self, task: "asyncio.Task[Any] | None") -> None:
         failure = self._failure
