@@ -83,10 +83,10 @@ if TYPE_CHECKING:
         request as request,
     )
     from headgate.client._headers import Headers as Headers
+    from headgate.client._outcome import Failed as Failed, Outcome as Outcome, Succeeded as Succeeded
     from headgate.client._prepared_request import PreparedRequest as PreparedRequest
     from headgate.client._request import Request as Request
     from headgate.client._response import (
-        Outcome as Outcome,
         Redirect as Redirect,
         Response as Response,
         StatusError as StatusError,
@@ -143,7 +143,8 @@ _NAMES_IN = {
     "client._headers": "Headers",
     "client._prepared_request": "PreparedRequest",
     "client._request": "Request",
-    "client._response": "Outcome Redirect Response StatusError",
+    "client._outcome": "Failed Outcome Succeeded",
+    "client._response": "Redirect Response StatusError",
     "client._stream": "AsyncStreamedResponse StreamedResponse",
     "jobs._background": "Run",
     "jobs._fetch": "fetch start",

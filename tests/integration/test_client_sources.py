@@ -72,7 +72,7 @@ def table_of(url: str) -> pa.Table:
 
 def rows_in(taken: Any) -> int:
     """Returns how many results are in an outcome or a batch."""
-    return 1 if isinstance(taken, headgate.Outcome) else pa.record_batch(taken).num_rows
+    return 1 if isinstance(taken, headgate.Succeeded | headgate.Failed) else pa.record_batch(taken).num_rows
 
 
 class Source:

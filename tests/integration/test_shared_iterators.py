@@ -40,7 +40,7 @@ def client(server: str) -> Iterator[headgate.Client]:
 
 def rows_of(result: Any) -> list[int]:
     """Returns the positions of the requests whose results are in an outcome or a batch."""
-    if isinstance(result, headgate.Outcome):
+    if isinstance(result, headgate.Succeeded | headgate.Failed):
         return [result.index]
     rows: list[int] = pa.record_batch(result)["row"].to_pylist()
     return rows

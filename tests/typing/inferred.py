@@ -160,6 +160,12 @@ async def gather_gives_errors_only_where_they_are_asked_for(*, is_asked_for: boo
     assert_type(await gather(*coroutines(), limit=1, return_exceptions=False), list[int])
     assert_type(await gather(*coroutines(), limit=1, return_exceptions=True), list[int | BaseException])
     assert_type(await gather(*coroutines(), limit=1, return_exceptions=is_asked_for), list[int | BaseException])
+    assert_type(await gather(measure("one"), repeat(2, "a"), limit=1), list[int | list[str]])
+    assert_type(await gather(measure("one"), repeat(2, "a"), first("a"), limit=1), list[int | list[str] | str])
+    assert_type(
+        await gather(measure("one"), repeat(2, "a"), limit=1, return_exceptions=True),
+        list[int | list[str] | BaseException],
+    )
 
 
 async def for_each_gives_figures() -> None:
@@ -274,15 +280,47 @@ def many_requests_give_outcomes(client: headgate.Client) -> None:
     with client.fetch_many(requests, ordered=True) as outcomes:
         assert_type(outcomes, headgate.FetchMany)
         for outcome in outcomes:
-            assert_type(outcome, Outcome)
-            assert_type(outcome.request, Request)
+            assert_type(outcome, Outcome[Any])
+            assert_type(outcome.request, Request[Any])
             assert_type(outcome.response, Response | None)
             assert_type(outcome.error, RequestError | None)
             assert_type(outcome.unwrap(), Response)
             assert_type(outcome.tag, Any)
             outcomes.submit("/more")
-    assert_type(client.fetch_many(f"/{n}" for n in range(3)), headgate.FetchMany)
+    assert_type(client.fetch_many(f"/{n}" for n in range(3)), headgate.FetchMany[None])
     assert_type(client.fetch_many(), headgate.FetchMany)
+
+
+def an_outcome_has_a_response_or_an_error(outcome: Outcome, of_item: headgate.Outcome[int]) -> None:
+    if outcome.error is None:
+        assert_type(outcome.response, Response)
+    else:
+        assert_type(outcome.error, RequestError)
+        assert_type(outcome.response, None)
+    if of_item.response is not None:
+        assert_type(of_item.response, Response)
+        assert_type(of_item.error, None)
+        assert_type(of_item.tag, int)
+    else:
+        assert_type(of_item.error, RequestError)
+    if isinstance(of_item, headgate.Failed):
+        assert_type(of_item.error, RequestError)
+    else:
+        assert_type(of_item.unwrap(), Response)
+
+
+def an_outcome_has_the_tag_of_its_request(client: headgate.Client) -> None:
+    assert_type(Request("/", tag=7).tag, int)
+    outcomes = client.fetch_many(Request(f"/{n}", tag=n) for n in range(3))
+    assert_type(outcomes, headgate.FetchMany[int])
+    for outcome in outcomes:
+        assert_type(outcome.tag, int)
+        assert_type(outcome.request, Request[int])
+        outcomes.submit(Request("/more", tag=4))
+    assert_type(next(client.fetch_many(["/"])).tag, None)
+    assert_type(next(client.fetch_many([{"url": "/"}])).tag, Any)
+    anything: Request = Request("/", tag="a")
+    assert_type(anything, Request[Any])
 
 
 async def a_client_in_a_loop_gives_the_same(client: headgate.AsyncClient) -> None:
@@ -292,9 +330,10 @@ async def a_client_in_a_loop_gives_the_same(client: headgate.AsyncClient) -> Non
     assert_type(await client.post("/", data={"a": "1"}), Response)
     assert_type(await asyncio.gather(client.get("/"), client.head("/")), tuple[Response, Response])
     async with client.fetch_many(words()) as outcomes:
-        assert_type(outcomes, headgate.AsyncFetchMany)
+        assert_type(outcomes, headgate.AsyncFetchMany[None])
         async for outcome in outcomes:
             assert_type(outcome.unwrap(), Response)
+    assert_type(client.fetch_many([Request("/", tag=1.5)]), headgate.AsyncFetchMany[float])
 
 
 async def streams_give_pieces(client: headgate.Client, in_loop: headgate.AsyncClient) -> None:

@@ -120,5 +120,8 @@ def requests(client: Client) -> None:
     client.get("/").status_code.upper()  # type: ignore[attr-defined]
     for outcome in client.fetch_many(["/"]):
         outcome.response.text  # type: ignore[union-attr] # noqa: B018 - it may be None
+        if outcome.error is not None:
+            outcome.response.text  # type: ignore[attr-defined] # noqa: B018 - it is None
+    client.fetch_many([headgate.Request("/", tag=1)]).submit(headgate.Request("/", tag="a"))  # type: ignore[arg-type]
     with headgate.AsyncClient():  # type: ignore[attr-defined]
         pass

@@ -85,7 +85,7 @@ REVEALED = {
     'as_completed([measure("one")], limit=1)': "CompletedFutures[int]",
     'headgate.map(measure, ["one"], limit=1, errors="yield")': "MapIterator[TaskOutcome[str, int]]",
     'headgate.Client().get("/")': "Response",
-    'headgate.Client().fetch_many(["/"])': "FetchMany",
+    'headgate.Client().fetch_many(["/"])': "FetchMany[None]",
 }
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 
 from headgate._foreign import explained
 from headgate._native import BatchTable
@@ -24,6 +24,7 @@ from headgate.client._request import AsyncRequestKeywords, Request, RequestLike,
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, open_async_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
+from headgate.client._tag import Tag
 from headgate.client._url import UrlLike
 from headgate.jobs._progress import ProgressTarget
 
@@ -207,6 +208,33 @@ class AsyncClient(EngineClient):
         self._use_loop()
         return open_async_stream(self._engine, self._streams, request_of(method, url, dict(options), "stream"))
 
+    @overload
+    def fetch_many(
+        self,
+        requests: Iterable[UrlLike] | AsyncIterable[UrlLike],
+        *,
+        ordered: bool = ...,
+        progress: ProgressTarget = ...,
+    ) -> AsyncFetchMany[None]: ...
+
+    @overload
+    def fetch_many(
+        self,
+        requests: Iterable[Request[Tag]] | AsyncIterable[Request[Tag]],
+        *,
+        ordered: bool = ...,
+        progress: ProgressTarget = ...,
+    ) -> AsyncFetchMany[Tag]: ...
+
+    @overload
+    def fetch_many(
+        self,
+        requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None = ...,
+        *,
+        ordered: bool = ...,
+        progress: ProgressTarget = ...,
+    ) -> AsyncFetchMany[Any]: ...
+
     @explained("fetch_many", lambda: ASYNC_CLIENT.entries)
     def fetch_many(
         self,
@@ -214,7 +242,7 @@ class AsyncClient(EngineClient):
         *,
         ordered: bool = False,
         progress: ProgressTarget = False,
-    ) -> AsyncFetchMany:
+    ) -> AsyncFetchMany[Any]:
         """Makes many requests, and yields their outcomes in the order in which they finish.
 
         >>> async with client.fetch_many(f"/{n}" for n in range(100)) as outcomes:

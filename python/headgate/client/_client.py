@@ -5,7 +5,7 @@ Creating it imports as little as possible, because a short program waits for tha
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
 
 from headgate._foreign import explained
 from headgate._native import BatchTable
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headgate.client._request import Request, RequestKeywords, RequestLike
     from headgate.client._response import Response
     from headgate.client._stream import StreamedResponse
+    from headgate.client._tag import Tag
     from headgate.client._url import UrlLike
     from headgate.jobs._progress import ProgressTarget
     from headgate.serving._asgi_app import AsgiApp, AsgiCallable
@@ -229,6 +230,21 @@ class Client(EngineClient):
 
         return open_stream(self._engine, self._streams, request_of(method, url, dict(options), "stream"))
 
+    @overload
+    def fetch_many(
+        self, requests: "Iterable[UrlLike]", *, ordered: bool = ..., progress: "ProgressTarget" = ...
+    ) -> "FetchMany[None]": ...
+
+    @overload
+    def fetch_many(
+        self, requests: "Iterable[Request[Tag]]", *, ordered: bool = ..., progress: "ProgressTarget" = ...
+    ) -> "FetchMany[Tag]": ...
+
+    @overload
+    def fetch_many(
+        self, requests: "Iterable[RequestLike] | None" = ..., *, ordered: bool = ..., progress: "ProgressTarget" = ...
+    ) -> "FetchMany[Any]": ...
+
     @explained("fetch_many", lambda: CLIENT.entries)
     def fetch_many(
         self,
@@ -236,7 +252,7 @@ class Client(EngineClient):
         *,
         ordered: bool = False,
         progress: "ProgressTarget" = False,
-    ) -> "FetchMany":
+    ) -> "FetchMany[Any]":
         """Makes many requests, and yields their outcomes in the order in which they finish.
 
         >>> sum(outcome.unwrap().is_success for outcome in client.fetch_many(f"/{n}" for n in range(100)))

@@ -2,8 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, Iterable
-from typing import ClassVar, Final, Unpack
+from collections.abc import AsyncIterable, Iterable, Mapping
+from typing import Any, ClassVar, Final, Unpack
 
 from headgate._errors import ClosedEarly
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator, LoopIterator
@@ -12,9 +12,11 @@ from headgate.batches._supply import MEMORY_CHECK_S, Pulled, call_soon_in
 from headgate.client._calls import BatchMode
 from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, RequestFlow, RequestSource
-from headgate.client._request import RequestLike
-from headgate.client._response import Outcome
+from headgate.client._outcome import Outcome
+from headgate.client._request import Request, RequestLike
 from headgate.client._table_options import BATCHES, ResultKeywords
+from headgate.client._tag import Tag
+from headgate.client._url import UrlObject
 from headgate.jobs._notebook import await_interruptibly
 from headgate.jobs._progress import Progress, ProgressTarget
 
@@ -61,7 +63,7 @@ class _Taker(threading.local):
     is_this = False
 
 
-class FetchMany(_FetchManyBase, SharedIterator[Outcome]):
+class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
     """An iterator over outcomes of many requests, from `Client.fetch_many`. Any threads may iterate and submit.
 
     Each outcome goes to one thread. An error of the source is raised in one thread. Then, at the end and after `close`,
@@ -91,7 +93,7 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome]):
         """The thread that created it, until a thread takes outcomes."""
         SharedIterator.__init__(self)
 
-    def submit(self, request: RequestLike) -> None:
+    def submit(self, request: str | UrlObject | Request[Tag] | Mapping[str, Any]) -> None:
         """Queues one more request.
 
         A thread that takes outcomes, as a crawler does, never waits here: the queue holds 1,000,000 requests, and
@@ -169,19 +171,19 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome]):
         """
         super().close()
 
-    def __next__(self) -> Outcome:
+    def __next__(self) -> Outcome[Tag]:
         self._taker.is_this = True
         flow = self._flow
         outcome = None if flow.is_closed else flow.pop()
         return super().__next__() if outcome is None else outcome
 
-    def _pop(self) -> Outcome | None:
+    def _pop(self) -> Outcome[Tag] | None:
         return self._flow.pop()
 
     def _has_ready(self) -> bool:
         return self._flow.has_ready
 
-    def _advance(self) -> Outcome | None:
+    def _advance(self) -> Outcome[Tag] | None:
         flow, self._created_by = self._flow, None
         # Read before the submitted requests, because a thread submits first and then finishes.
         stays_open = self._stays_open
@@ -213,7 +215,7 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome]):
         return super()._end()
 
 
-class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
+class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
     """An async iterator over outcomes of many requests, from `AsyncClient.fetch_many`.
 
     Any tasks of its loop may iterate and submit. Each outcome goes to one task. An error of the source is raised in one
@@ -248,7 +250,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         self._must_take_more = False
         self._requests = requests
 
-    def submit(self, request: RequestLike) -> None:
+    def submit(self, request: str | UrlObject | Request[Tag] | Mapping[str, Any]) -> None:
         """Queues one more request.
 
         It never waits: the queue holds 1,000,000 requests, and `room` is how many more it can hold. For more, give
@@ -320,7 +322,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome]):
         if self._pulled is not None:
             await self._pulled.aclose()
 
-    async def _next(self) -> Outcome | None:
+    async def _next(self) -> Outcome[Tag] | None:
         flow = self._flow
         if self._loop is None and not flow.is_closed:
             self._begin()

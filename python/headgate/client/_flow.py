@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from headgate import _format
 from headgate._checks import kind_of
@@ -16,8 +16,8 @@ from headgate._native import NativeOutcome
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
 from headgate.client._native_requests import natives_of
+from headgate.client._outcome import Outcome, outcome_of
 from headgate.client._request import Request, RequestLike
-from headgate.client._response import Outcome
 from headgate.client._url import text_of
 
 MAX_PULL_S: Final = 0.005
@@ -172,8 +172,8 @@ class RequestFlow:
         self._ordered = ordered
         self._in_flight: dict[int, RequestLike] = {}
         self._number = 0
-        self._ready: deque[Outcome] = deque()
-        self._early: dict[int, Outcome] = {}
+        self._ready: deque[Outcome[Any]] = deque()
+        self._early: dict[int, Outcome[Any]] = {}
         self._next = 0
         self.failure: BaseException | None = None
         self.is_closed = False
@@ -236,7 +236,7 @@ class RequestFlow:
             request = self._in_flight.pop(number, None)
             if request is None:
                 continue
-            outcome = Outcome(request, response, number)
+            outcome = outcome_of(request, response, number)
             if self._app is not None and (error := outcome.error) is not None:
                 error.__cause__ = self._app.take_exception(response.error)
             if self._ordered:
@@ -256,7 +256,7 @@ class RequestFlow:
         within = int(self._memory / (self._bytes_each + 1))
         return max(1, min(self._concurrency + min(self._concurrency + EXTRA, ahead), within))
 
-    def pop(self) -> Outcome | None:
+    def pop(self) -> Outcome[Any] | None:
         """Removes and returns the next outcome, if there is one. Any thread may call this.
 
         Raises:

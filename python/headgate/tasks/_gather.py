@@ -9,7 +9,10 @@ from headgate._option import Option, OptionSet
 from headgate.tasks._as_completed import FutureLimitOption, as_completed, close_all, wait_without_cancelling
 from headgate.tasks._outcome import shown
 
-R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
 
 
 class GatherOptions(FutureLimitOption, total=False):
@@ -29,16 +32,89 @@ class GatherOptions(FutureLimitOption, total=False):
 _OPTIONS: Final = OptionSet(GatherOptions, of="gather")
 
 
+# The types of up to four arguments are united one by one: mypy would find only a common base class of more.
 @overload
 async def gather(
-    *aws: Awaitable[R], return_exceptions: Literal[False] = ..., **options: Unpack[FutureLimitOption]
-) -> list[R]: ...
+    first: Awaitable[A],
+    second: Awaitable[B],
+    /,
+    *,
+    return_exceptions: Literal[False] = ...,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B]: ...
 
 
 @overload
 async def gather(
-    *aws: Awaitable[R], return_exceptions: bool, **options: Unpack[FutureLimitOption]
-) -> list[R | BaseException]: ...
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    /,
+    *,
+    return_exceptions: Literal[False] = ...,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    /,
+    *,
+    return_exceptions: Literal[False] = ...,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D]: ...
+
+
+@overload
+async def gather(
+    *aws: Awaitable[A], return_exceptions: Literal[False] = ..., **options: Unpack[FutureLimitOption]
+) -> list[A]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    /,
+    *,
+    return_exceptions: bool,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | BaseException]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    /,
+    *,
+    return_exceptions: bool,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | BaseException]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    /,
+    *,
+    return_exceptions: bool,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D | BaseException]: ...
+
+
+@overload
+async def gather(
+    *aws: Awaitable[A], return_exceptions: bool, **options: Unpack[FutureLimitOption]
+) -> list[A | BaseException]: ...
 
 
 @_OPTIONS.shown_by
