@@ -266,6 +266,28 @@ def test_a_timeout_of_the_client_disconnects_the_app() -> None:
         assert told.wait(30)
 
 
+def test_a_cancelled_call_disconnects_the_app(run: Run) -> None:
+    async def main() -> None:
+        entered, told = asyncio.Event(), asyncio.Event()
+
+        @http
+        async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+            entered.set()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            told.set()
+
+        async with headgate.AsyncClient(app=app) as client:
+            call = asyncio.create_task(client.get("/"))
+            await entered.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await told.wait()
+
+    run(main())
+
+
 def test_receive_ends_when_the_response_is_complete() -> None:
     @http
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
