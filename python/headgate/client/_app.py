@@ -13,8 +13,8 @@ from typing import Any
 
 from headgate._native import MockNetwork, NativeOutcome
 from headgate.client._request import Native, NativeRequest
-from headgate.serving._asgi_app import AsgiApp, AsgiCallable
-from headgate.serving._asgi_server import CONTEXT, AsgiServer, Contexts
+from headgate.serving._asgi_app import CONTEXT, AsgiApp, AsgiCallable
+from headgate.serving._asgi_server import AsgiServer, Contexts
 
 
 class ServedApp:

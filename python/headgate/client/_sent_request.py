@@ -8,6 +8,7 @@ from headgate._native import NativeOutcome
 from headgate.client._headers import RequestHeaders
 from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import Request, RequestLike
+from headgate.serving._asgi_app import CONTEXT
 
 
 def sent_request(native: NativeOutcome | SimpleNamespace, request: RequestLike) -> PreparedRequest | None:
@@ -17,7 +18,7 @@ def sent_request(native: NativeOutcome | SimpleNamespace, request: RequestLike) 
         return None
     method, url, fields, content = sent
     secret = {name.lower() for name, _, is_secret in fields if is_secret}
-    headers = RequestHeaders(((name, value) for name, value, _ in fields), secret)
+    headers = RequestHeaders(((name, value) for name, value, _ in fields if name.lower() != CONTEXT), secret)
     return PreparedRequest(method, url, headers, content, tag_of(request))
 
 

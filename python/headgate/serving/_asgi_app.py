@@ -1,7 +1,7 @@
 """An ASGI application, and how a client serves it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from headgate._checks import kind_of
 
@@ -10,6 +10,9 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 AsgiCallable: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI 3 application: it is called with a scope, `receive` and `send`."""
+
+CONTEXT: Final = "headgate-context"
+"""The header that says with which context variables a request is served; the caller and the application don't see it."""
 
 
 class AsgiApp:

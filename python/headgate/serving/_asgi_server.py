@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any, Final, NoReturn
 
 from headgate._native import MockNetwork
-from headgate.serving._asgi_app import AsgiApp, Message
+from headgate.serving._asgi_app import CONTEXT, AsgiApp, Message
 from headgate.serving._asgi_exchange import VERSIONS, AsgiExchange, scope_of
 from headgate.serving._connection import Connection, ConnectionServer
 from headgate.serving._http1 import RequestHead
@@ -17,9 +17,6 @@ MAX_SHUTDOWN_S: Final = 30.0
 """The bound of the application's shutdown, which is cancelled then."""
 MAX_CANCEL_S: Final = 5.0
 """How long the server waits for requests of the application that it has cancelled."""
-
-CONTEXT: Final = "headgate-context"
-"""The header that says with which context variables a request is served. The application does not get it."""
 
 
 class Contexts:
