@@ -12,7 +12,7 @@ AsgiCallable: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI 3 application: it is called with a scope, `receive` and `send`."""
 
 CONTEXT: Final = "headgate-context"
-"""The header that says with which context variables a request is served; the caller and the application don't see it."""
+"""The header that says with which context variables a request is served. The application does not get it."""
 
 
 class AsgiApp:
