@@ -117,7 +117,9 @@ def unflushed(_: Path) -> Any:
 def zipped(path: Path) -> Any:
     with zipfile.ZipFile(path.with_suffix(".zip"), "w") as archive:
         archive.writestr("member", "content")
-    return zipfile.ZipFile(path.with_suffix(".zip")).open("member")
+    # The archive stays open until the member is closed.
+    with zipfile.ZipFile(path.with_suffix(".zip")) as archive:
+        return archive.open("member")
 
 
 def piped(_: Path) -> Any:

@@ -20,6 +20,7 @@ class Received:
     """A request as it has arrived so far.
 
     Attributes:
+        body_bytes: The length of the body, as far as it has arrived.
         chunks: The sizes of the chunks of a chunked body.
         is_complete: Whether the whole body has arrived; `None` while more may come.
     """
@@ -30,6 +31,13 @@ class Received:
     pieces: list[bytes] = field(default_factory=list)
     chunks: list[int] = field(default_factory=list)
     is_complete: bool | None = None
+    body_bytes: int = 0
+
+    def add(self, piece: bytes) -> None:
+        """Adds a piece of the body, which is only counted of a request to `/drain`."""
+        self.body_bytes += len(piece)
+        if self.path != "/drain":
+            self.pieces.append(piece)
 
     @property
     def body(self) -> bytes:
@@ -135,13 +143,13 @@ class _Handler(socketserver.StreamRequestHandler):
                     request.is_complete = True
                     return
                 request.chunks.append(size)
-                request.pieces.append(piece)
+                request.add(piece)
                 yield piece
             return
         missing = int(request.headers.get("content-length", 0))
         while missing and (piece := self.rfile.read1(min(missing, 65_536))):
             missing -= len(piece)
-            request.pieces.append(piece)
+            request.add(piece)
             if missing == 0:
                 request.is_complete = True
             yield piece
