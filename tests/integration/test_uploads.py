@@ -413,7 +413,7 @@ def test_a_stalled_iterator_is_ended_by_the_timeout(run: Run, receiver: Receiver
                 closed.set()
 
         async with headgate.AsyncClient(base_url=receiver.url, timeout=0.2, retries=0) as client:
-            with pytest.raises(headgate.ReadTimeout):
+            with pytest.raises(headgate.ReadTimeout, match="the next piece of its iterator did not come"):
                 await client.post("/", content=stalling())
             assert closed.is_set()
             assert client.statistics().in_flight == 0

@@ -71,6 +71,13 @@ pub(crate) fn timed_out(option: OptionName, is_sending: bool, has_head: bool) ->
     Failure::new(kind_of(option), message).with_option(option)
 }
 
+/// Returns the failure of an exchange that timed out by `option` while its server waited for more of the request's body from
+/// the caller.
+pub(crate) fn caller_timed_out(option: OptionName) -> Failure {
+    let message = "the content of the request was not complete in time: the next piece of its iterator did not come";
+    Failure::new(kind_of(option), message).with_option(option).of_ours()
+}
+
 /// Returns the failure of a body whose caller reads it in pieces, and whose next piece did not come within the timeout of
 /// `option`.
 pub(crate) fn piece_timed_out(option: OptionName) -> Failure {

@@ -25,7 +25,7 @@ use crate::h1::response::ResponseReader;
 use crate::h1::transfer::UnsentRequest;
 use crate::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::reply::{NoReply, Replied, Reply};
-use crate::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, timed_out};
+use crate::response_timeouts::{ExchangePhase, Limit, ResponseTimeouts, caller_timed_out, timed_out};
 use crate::save::saving::Saving;
 
 /// The maximum time to wait for the rest of an unwanted body, so that the connection can be reused.
@@ -221,6 +221,9 @@ impl BodySource for Http1Body<'_> {
 
     fn timed_out(&self, deadline: &Deadline) -> Failure {
         let Exchange { outgoing, received, reader, .. } = &self.exchange;
+        if outgoing.is_awaiting_caller() && reader.head.is_none() {
+            return caller_timed_out(deadline.due().option);
+        }
         timed_out(deadline.due().option, outgoing.is_pending() && !received, reader.head.is_some())
     }
 }

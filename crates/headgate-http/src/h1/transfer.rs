@@ -133,6 +133,11 @@ impl UnsentRequest {
         self.upload.as_ref().is_some_and(|upload| upload.is_reading())
     }
 
+    /// Returns whether the server waits for the caller of the body.
+    pub(crate) fn is_awaiting_caller(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| upload.is_awaiting_caller())
+    }
+
     fn has_unread(&self) -> bool {
         self.upload.as_ref().is_some_and(|upload| !upload.is_done())
     }

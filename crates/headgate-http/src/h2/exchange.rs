@@ -27,7 +27,7 @@ use crate::h2::meter::AwaitedStream;
 use crate::h2::streams::StreamPermit;
 use crate::incoming::{BodySource, Fill, IncomingBody, WantedBody, next_piece, receive};
 use crate::reply::{NoReply, Replied, Reply};
-use crate::response_timeouts::{ExchangePhase, ResponseTimeouts, timed_out};
+use crate::response_timeouts::{ExchangePhase, ResponseTimeouts, caller_timed_out, timed_out};
 use crate::save::saving::Saving;
 use crate::upload::Upload;
 
@@ -93,8 +93,12 @@ impl StreamExchange {
                 Err(Http2Error::NoReply(NoReply { failure, unsent: false, silent: false }))
             }
             None => {
-                stream.connection.suspect(self.reads);
-                let failure = timed_out(deadline.due().option, self.outgoing.is_pending(), false);
+                let failure = if self.outgoing.is_awaiting_caller() {
+                    caller_timed_out(deadline.due().option)
+                } else {
+                    stream.connection.suspect(self.reads);
+                    timed_out(deadline.due().option, self.outgoing.is_pending(), false)
+                };
                 Err(Http2Error::NoReply(NoReply { failure, unsent: false, silent: false }))
             }
         }
@@ -282,6 +286,11 @@ impl BodyUpload {
     /// Returns whether the next piece of a file is being read, for which the server waits.
     fn is_reading(&self) -> bool {
         self.upload.as_ref().is_some_and(|upload| upload.is_reading())
+    }
+
+    /// Returns whether the server waits for the caller of the body.
+    fn is_awaiting_caller(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| upload.is_awaiting_caller())
     }
 
     fn progress(&self) -> ExchangePhase {

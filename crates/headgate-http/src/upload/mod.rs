@@ -85,6 +85,11 @@ impl Upload {
         matches!(&self.body, UploadBody::Files(files) if files.is_reading())
     }
 
+    /// Returns whether the server waits for the caller of a stream.
+    pub(crate) fn is_awaiting_caller(&self) -> bool {
+        matches!(&self.body, UploadBody::Stream(stream) if stream.is_awaited())
+    }
+
     /// Returns the next piece, which is never empty, once the previous one was written. `None`: the body of a stream has ended.
     /// Must not be called after the end.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {

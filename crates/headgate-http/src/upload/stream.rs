@@ -20,6 +20,8 @@ pub(super) struct StreamUpload {
     /// The piece that completes the stated length.
     last: Bytes,
     has_ended: bool,
+    /// Whether its caller is to send more.
+    is_awaited: bool,
 }
 
 impl StreamUpload {
@@ -29,7 +31,7 @@ impl StreamUpload {
     /// `invalid_request`: it can't be sent a second time.
     pub(super) fn begin(stream: Arc<UploadStream>) -> Result<Self, Failure> {
         stream.begin()?;
-        Ok(Self { stream, taken_bytes: 0, last: Bytes::new(), has_ended: false })
+        Ok(Self { stream, taken_bytes: 0, last: Bytes::new(), has_ended: false, is_awaited: false })
     }
 
     pub(super) fn length(&self) -> Option<u64> {
@@ -40,23 +42,30 @@ impl StreamUpload {
         self.has_ended
     }
 
+    /// Returns whether the server waits for the caller of the body.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
     /// Returns the next piece, or `None` at the end of the body.
     ///
     /// # Errors
     /// `invalid_request`: the body is longer or shorter than it was to be.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         let length = self.length();
+        self.is_awaited = true;
         while let Some(piece) = ready!(self.stream.poll_next(cx)) {
             self.taken_bytes += piece.len() as u64;
+            self.is_awaited = false;
             match length {
                 Some(length) if self.taken_bytes > length => {
                     return Poll::Ready(Err(wrong_length(length, format!("{} bytes or more", self.taken_bytes))));
                 }
-                Some(length) if self.taken_bytes == length => self.last = piece,
+                Some(length) if self.taken_bytes == length => (self.last, self.is_awaited) = (piece, true),
                 _ => return Poll::Ready(Ok(Some(piece))),
             }
         }
-        self.has_ended = true;
+        (self.has_ended, self.is_awaited) = (true, false);
         if let Some(length) = length.filter(|length| self.taken_bytes < *length) {
             return Poll::Ready(Err(wrong_length(length, format!("{} bytes", self.taken_bytes))));
         }
