@@ -2,11 +2,12 @@
 //! calls share. `BatchTable`: batches of results, as one table.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::options::JobOptions;
 use headgate_engine::{FedRuns, Run, Step, WakeCaller};
@@ -93,7 +94,7 @@ impl BatchFlow {
     /// Advances the call for at most `timeout`. Returns a batch of results if one is complete, whether the call has ended,
     /// and whether it needs more input.
     fn step(&self, py: Python<'_>, timeout: f64) -> PyResult<(Option<RowBatch>, bool, bool)> {
-        let until = Instant::now() + Duration::try_from_secs_f64(timeout).unwrap_or_default();
+        let until = clock::now() + Duration::try_from_secs_f64(timeout).unwrap_or_default();
         match self.with(py, |flow| flow.step(until))? {
             Step::Batch(records) => Ok((Some(RowBatch::of(records)), false, false)),
             Step::Ended => Ok((None, true, false)),
@@ -105,7 +106,7 @@ impl BatchFlow {
     /// Returns the seconds until the next batch is due even if no more outcomes arrive; `None` if no outcome is waiting.
     fn ready_in_s(&self, py: Python<'_>) -> PyResult<Option<f64>> {
         let ready_at = self.with(py, |flow| Ok(flow.ready_at()))?;
-        Ok(ready_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs_f64()))
+        Ok(ready_at.map(|at| at.saturating_duration_since(clock::now()).as_secs_f64()))
     }
 
     /// Returns the descriptor that an event loop watches, or -1 without one. It becomes readable when an outcome arrives

@@ -148,7 +148,8 @@ impl MockNetwork {
         clock::elapsed(*FIRST.get_or_init(clock::now)).as_secs_f64()
     }
 
-    /// Makes the descriptor readable when this time of a virtual clock has passed. Returns `False` if there is none.
+    /// Makes the descriptor readable when this time of a virtual clock has passed, instead of at an earlier `begin_wait`. Returns
+    /// `False` if there is no virtual clock.
     fn begin_wait(&self, seconds: f64) -> bool {
         let Ok(time) = Duration::try_from_secs_f64(seconds) else { return false };
         let connector = Arc::downgrade(&self.shared);
@@ -162,7 +163,7 @@ impl MockNetwork {
         is_virtual
     }
 
-    /// Ends the wait: the event loop has something to do.
+    /// Ends the wait: the event loop has no timer.
     fn end_wait(&self) {
         self.shared.set_timer(None);
     }

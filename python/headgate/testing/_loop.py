@@ -26,9 +26,9 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Waits for events, as its base class does."""
-        if timeout is None or timeout <= 0 or not self._network.begin_wait(timeout):
-            return super().select(timeout)
-        try:
-            return super().select(None)
-        finally:
+        # The loop waits for its next timer also while it handles other events: so that is replaced, and not removed before.
+        if timeout is None:
             self._network.end_wait()
+        elif timeout > 0 and self._network.begin_wait(timeout):
+            timeout = None
+        return super().select(timeout)
