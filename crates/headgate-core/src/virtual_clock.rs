@@ -38,7 +38,7 @@ use crate::clock;
 const GRACE: Duration = Duration::from_millis(3);
 /// How often event loops show in that time that they have nothing to do.
 const ROUNDS: u32 = 5;
-/// Event loops of callers that have not responded for this long do not run, and do not delay jumps.
+/// Event loops of callers and mocks that have not responded for this long do not run, and do not delay jumps.
 const ABSENT_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether there is a virtual clock, in this process or, in a fork, in its parent.
@@ -204,7 +204,7 @@ impl Shared {
     /// Returns whether a caller waits and nothing works, as far as that can be seen at once.
     fn is_idle(&self, state: &State) -> bool {
         let waits = self.callers.load(Ordering::SeqCst) > 0
-            || state.participants().iter().any(|asked| asked.is_caller && !asked.is_absent());
+            || state.participants().iter().any(|asked| asked.loop_of == LoopOf::Caller && !asked.is_absent());
         waits && self.working.load(Ordering::SeqCst) == 0
     }
 
@@ -424,13 +424,24 @@ impl Drop for CallerWaits {
     }
 }
 
+/// To what an event loop belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoopOf {
+    /// It runs as long as it takes part.
+    Engine,
+    /// A mock, or an application in its place.
+    Mock,
+    /// It counts as a caller that waits.
+    Caller,
+}
+
 /// An event loop that the clock asks whether it has anything to do. Dropping it ends its part.
 pub struct Participant(Arc<Asked>);
 
 struct Asked {
     shared: &'static Shared,
     wake: Box<dyn Fn() + Send + Sync>,
-    is_caller: bool,
+    loop_of: LoopOf,
     /// The number of the last question, and of the last one that was answered.
     asked: AtomicU64,
     responded: AtomicU64,
@@ -441,13 +452,13 @@ struct Asked {
 impl Participant {
     /// Returns what represents an event loop; `None`: there is no virtual clock. `wake` wakes the loop, and does not wait.
     /// The loop then takes the number of the [question](Participant::question), handles all events that have come, and
-    /// [responds](Participant::respond). `is_caller`: it is a caller's, and may have stopped.
-    pub fn new(is_caller: bool, wake: impl Fn() + Send + Sync + 'static) -> Option<Self> {
+    /// [responds](Participant::respond).
+    pub fn new(loop_of: LoopOf, wake: impl Fn() + Send + Sync + 'static) -> Option<Self> {
         let shared = active()?;
         let asked = Arc::new(Asked {
             shared,
             wake: Box::new(wake),
-            is_caller,
+            loop_of,
             asked: AtomicU64::new(0),
             responded: AtomicU64::new(0),
             since: Mutex::default(),
@@ -502,6 +513,6 @@ impl Asked {
 
     fn is_absent(&self) -> bool {
         let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
-        self.is_caller && since.is_some_and(|since| since.elapsed() >= ABSENT_AFTER)
+        self.loop_of != LoopOf::Engine && since.is_some_and(|since| since.elapsed() >= ABSENT_AFTER)
     }
 }

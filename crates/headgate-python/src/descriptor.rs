@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headgate_core::virtual_clock::Participant;
+use headgate_core::virtual_clock::{LoopOf, Participant};
 use headgate_engine::WakeCaller;
 use pyo3::PyResult;
 use pyo3::exceptions::PyOSError;
@@ -17,17 +17,16 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// `is_caller`: the loop is a caller's.
-    pub fn new(is_caller: bool) -> io::Result<Self> {
+    pub fn new(loop_of: LoopOf) -> io::Result<Self> {
         let wakeup = Arc::new(Wakeup::new()?);
         let wakes = wakeup.clone();
-        let participant = Participant::new(is_caller, move || wakes.wake());
+        let participant = Participant::new(loop_of, move || wakes.wake());
         Ok(Self { wakeup, participant: Mutex::new(participant) })
     }
 
     /// Creates a descriptor if `watched`: only an event loop needs one.
     pub fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
-        let descriptor = watched.then(|| Self::new(true)).transpose();
+        let descriptor = watched.then(|| Self::new(LoopOf::Caller)).transpose();
         Ok(descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?.map(Arc::new))
     }
 

@@ -13,7 +13,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::HostBy;
 use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
-use headgate_core::virtual_clock::{self, Registered};
+use headgate_core::virtual_clock::{self, LoopOf, Registered};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -115,7 +115,7 @@ impl MockNetwork {
     /// Creates a mock network; `single_use` means that each connection carries one request only.
     #[new]
     fn new(single_use: bool) -> PyResult<Self> {
-        let descriptor = Descriptor::new(false).map_err(|error| PyOSError::new_err(error.to_string()))?;
+        let descriptor = Descriptor::new(LoopOf::Mock).map_err(|error| PyOSError::new_err(error.to_string()))?;
         let (process, waiting) = (process::id(), Mutex::new(MockState::Open(Vec::new())));
         let timer = Mutex::default();
         Ok(Self::of(Arc::new(MockConnector { process, descriptor, single_use, waiting, timer }), 0))

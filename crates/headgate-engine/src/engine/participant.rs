@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use headgate_core::virtual_clock::Participant;
+use headgate_core::virtual_clock::{LoopOf, Participant};
 use tokio::sync::Notify;
 
 thread_local! {
@@ -23,7 +23,7 @@ impl WorkerPart {
     pub(super) fn begin() -> Self {
         let asked = Arc::<Notify>::default();
         let wakes = asked.clone();
-        PARTICIPANT.set(Participant::new(false, move || wakes.notify_one()));
+        PARTICIPANT.set(Participant::new(LoopOf::Engine, move || wakes.notify_one()));
         Self { asked }
     }
 
