@@ -19,7 +19,7 @@ from headgate.testing import MockRequest, MockResponse, MockServer
 
 BASE_URL = "https://api.example.com"
 HOUR_S = 3600
-PROCESSING_S = 10
+PROCESSING_S = 60
 """More than the real time for which a test computes, beside busy processes: it passes on the virtual clock, too."""
 
 

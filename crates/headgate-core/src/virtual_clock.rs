@@ -65,7 +65,7 @@ struct State {
     has_thread: bool,
     number: u64,
     timers: BTreeMap<(Instant, u64), Timer>,
-    participants: Vec<Weak<Asked>>,
+    participants: Vec<Weak<LoopState>>,
 }
 
 /// What happens at a time.
@@ -192,7 +192,9 @@ impl Shared {
             {
                 clock::advance(next.saturating_duration_since(clock::now()));
                 // First: they close what is too old now.
-                state.participants().iter().for_each(|asked| asked.ask());
+                for participant in state.participants() {
+                    participant.ask();
+                }
             }
         }
     }
@@ -204,7 +206,7 @@ impl Shared {
     /// Returns whether a caller waits and nothing works, as far as that can be seen at once.
     fn is_idle(&self, state: &State) -> bool {
         let waits = self.callers.load(Ordering::SeqCst) > 0
-            || state.participants().iter().any(|asked| asked.loop_of == LoopOf::Caller && !asked.is_absent());
+            || state.participants().iter().any(|participant| participant.is_caller());
         waits && self.working.load(Ordering::SeqCst) == 0
     }
 
@@ -218,9 +220,11 @@ impl Shared {
             if !is_idle() {
                 return false;
             }
-            participants.iter().for_each(|asked| asked.ask());
+            for participant in &participants {
+                participant.ask();
+            }
             let mut state = self.lock();
-            while !participants.iter().all(|asked| asked.has_responded()) {
+            while !participants.iter().all(|participant| participant.has_responded()) {
                 if self.activity.load(Ordering::SeqCst) != activity {
                     return false;
                 }
@@ -241,7 +245,7 @@ impl State {
         self.number
     }
 
-    fn participants(&self) -> Vec<Arc<Asked>> {
+    fn participants(&self) -> Vec<Arc<LoopState>> {
         self.participants.iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -436,15 +440,15 @@ pub enum LoopOf {
 }
 
 /// An event loop that the clock asks whether it has anything to do. Dropping it ends its part.
-pub struct Participant(Arc<Asked>);
+pub struct Participant(Arc<LoopState>);
 
-struct Asked {
+struct LoopState {
     shared: &'static Shared,
     wake: Box<dyn Fn() + Send + Sync>,
     loop_of: LoopOf,
-    /// The number of the last question, and of the last one that was answered.
-    asked: AtomicU64,
-    responded: AtomicU64,
+    /// The number of the last question, and of the last one with a response.
+    question: AtomicU64,
+    response: AtomicU64,
     /// When the first question without a response was asked.
     since: Mutex<Option<Instant>>,
 }
@@ -455,30 +459,30 @@ impl Participant {
     /// [responds](Participant::respond).
     pub fn new(loop_of: LoopOf, wake: impl Fn() + Send + Sync + 'static) -> Option<Self> {
         let shared = active()?;
-        let asked = Arc::new(Asked {
+        let state_of_loop = Arc::new(LoopState {
             shared,
             wake: Box::new(wake),
             loop_of,
-            asked: AtomicU64::new(0),
-            responded: AtomicU64::new(0),
+            question: AtomicU64::new(0),
+            response: AtomicU64::new(0),
             since: Mutex::default(),
         });
         let mut state = shared.lock();
         state.participants.retain(|other| other.strong_count() > 0);
-        state.participants.push(Arc::downgrade(&asked));
+        state.participants.push(Arc::downgrade(&state_of_loop));
         drop(state);
         shared.notify();
-        Some(Self(asked))
+        Some(Self(state_of_loop))
     }
 
     /// Returns the number of the last question.
     pub fn question(&self) -> u64 {
-        self.0.asked.load(Ordering::SeqCst)
+        self.0.question.load(Ordering::SeqCst)
     }
 
     /// Responds that the loop has handled all events that came before this question.
     pub fn respond(&self, question: u64) {
-        if self.0.responded.fetch_max(question, Ordering::SeqCst) < question {
+        if self.0.response.fetch_max(question, Ordering::SeqCst) < question {
             *self.0.since.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.0.shared.notify();
         }
@@ -488,7 +492,7 @@ impl Participant {
 impl Drop for Participant {
     fn drop(&mut self) {
         if self.0.shared.process == process::id() {
-            self.0.responded.store(u64::MAX, Ordering::SeqCst);
+            self.0.response.store(u64::MAX, Ordering::SeqCst);
             self.0.shared.notify();
         }
     }
@@ -500,15 +504,20 @@ impl fmt::Debug for Participant {
     }
 }
 
-impl Asked {
+impl LoopState {
     fn ask(&self) {
         self.since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.question.fetch_add(1, Ordering::SeqCst);
         (self.wake)();
     }
 
     fn has_responded(&self) -> bool {
-        self.responded.load(Ordering::SeqCst) >= self.asked.load(Ordering::SeqCst) || self.is_absent()
+        self.response.load(Ordering::SeqCst) >= self.question.load(Ordering::SeqCst) || self.is_absent()
+    }
+
+    /// Returns whether it is the loop of a caller, and runs.
+    fn is_caller(&self) -> bool {
+        self.loop_of == LoopOf::Caller && !self.is_absent()
     }
 
     fn is_absent(&self) -> bool {
