@@ -10,8 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pyarrow as pa
 import pytest
+import requests
 
 import headgate
 import headgate.testing
@@ -84,6 +86,17 @@ def test_cookies_given_by_name_are_for_the_host_of_the_base_url() -> None:
             assert {"cookies": {}} == client.get(f"http://127.0.0.2:{port}/cookies").json()
             client.cookies.set("b", "2", domain="127.0.0.2")
             assert {"cookies": {"b": "2"}} == client.get(f"http://127.0.0.2:{port}/cookies").json()
+
+
+def test_hosts_of_a_domain_share_its_cookies(server: str) -> None:
+    port = server.rpartition(":")[2]
+    api, www, other = (f"http://{name}:{port}" for name in ("api.example.com", "www.example.com", "example.org"))
+    names = [f"{name}:{port}:127.0.0.1" for name in ("api.example.com", "www.example.com", "example.org")]
+    with headgate.Client(cookies=True, resolve=names) as client:
+        for cookie in ("host=1; Path=/", "site=1; Domain=example.com; Path=/", "all=1; Domain=com; Path=/"):
+            client.get(f"{api}/response-headers", params={"Set-Cookie": cookie})
+        sent_to = [client.get(f"{origin}/cookies").json()["cookies"] for origin in (api, www, other)]
+        assert [{"host": "1", "site": "1"}, {"site": "1"}, {}] == sent_to
 
 
 @pytest.mark.parametrize("cookies", [{"a": "1"}, [("a", "1")]])
@@ -449,6 +462,23 @@ def test_cookies_are_exchanged_with_http_cookiejar(mock: MockServer) -> None:
         client.cookies.clear()
     assert 2 == len(jar), "it was copied"
     assert ["host=1; site=2", "site=2"] == sent(mock)[1:]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_cookies_are_exchanged_with_requests_and_httpx(server: str, host: str) -> None:
+    at = server.replace("127.0.0.1", host)
+    with requests.Session() as session, httpx.Client(follow_redirects=True) as of_httpx:
+        session.get(f"{at}/cookies/set?a=1")
+        of_httpx.get(f"{at}/cookies/set?a=1")
+        for given in (session.cookies, of_httpx.cookies):
+            with headgate.Client(base_url=at, cookies=given) as client:
+                assert {"cookies": {"a": "1"}} == client.get("/cookies").json()
+                client.get("/cookies/set?b=2")
+            session.cookies.clear()
+            session.cookies.update(client.cookies.jar)
+            assert {"cookies": {"a": "1", "b": "2"}} == session.get(f"{at}/cookies").json()
+            with httpx.Client(cookies=client.cookies.jar) as other:
+                assert {"cookies": {"a": "1", "b": "2"}} == other.get(f"{at}/cookies").json()
 
 
 def test_cookies_are_saved_to_a_file_and_loaded(server: str, tmp_path: Path) -> None:
