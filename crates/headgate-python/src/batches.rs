@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    StringArray,
+};
 use arrow_schema::{ArrowError, SchemaRef};
 use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::options::JobOptions;
 use headgate_engine::{FedRuns, Run, Step, WakeCaller};
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -78,9 +81,10 @@ impl BatchFlow {
         self.with(py, |flow| flow.set_reader(reader))
     }
 
-    /// Submits these requests.
-    fn submit(&self, py: Python<'_>, requests: Vec<Request>) -> PyResult<()> {
-        self.with(py, |flow| flow.feed_requests(requests.into_iter().map(Request::into_row).collect()))
+    /// Submits these requests. Their tags have the name of their type; if the first requests have none, no requests do.
+    fn submit(&self, py: Python<'_>, requests: Vec<Request>, tags: Option<(String, Bound<'_, PyAny>)>) -> PyResult<()> {
+        let tags = tags.map(|(kind, values)| tags_of(&kind, &values)).transpose()?;
+        self.with(py, |flow| flow.feed_requests(requests.into_iter().map(Request::into_row).collect(), tags))
     }
 
     /// Marks the input as complete: the caller submits no more batches or requests.
@@ -174,7 +178,7 @@ impl BatchFlow {
         options.source.input = INPUT.into();
         Self::start(py, watched, |waker| match input {
             FlowInput::Tables(base_url) => headgate_engine::BatchFlow::on(run, options, base_url, waker),
-            FlowInput::Requests => headgate_engine::BatchFlow::of_requests(run, options, waker),
+            FlowInput::Requests => headgate_engine::BatchFlow::on(run, options, String::new(), waker),
         })
     }
 
@@ -198,6 +202,20 @@ impl BatchFlow {
         let flow = self.inner.get().ok_or_else(elsewhere);
         flow.and_then(|flow| py.detach(|| operation(&mut locked(flow)))).map_err(|error| to_python(py, &error))
     }
+}
+
+/// Returns tags as a column of the type with this name, which they all have; `None` is null.
+fn tags_of(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    Ok(match kind {
+        "int64" => Arc::new(Int64Array::from(values.extract::<Vec<Option<i64>>>()?)),
+        "float64" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
+        "bool" => Arc::new(BooleanArray::from(values.extract::<Vec<Option<bool>>>()?)),
+        "utf8" => Arc::new(StringArray::from(values.extract::<Vec<Option<String>>>()?)),
+        "binary" => {
+            Arc::new(values.extract::<Vec<Option<Vec<u8>>>>()?.iter().map(Option::as_deref).collect::<BinaryArray>())
+        }
+        _ => return Err(PyTypeError::new_err(format!("tags can't be {kind}"))),
+    })
 }
 
 fn locked(flow: &Mutex<headgate_engine::BatchFlow>) -> MutexGuard<'_, headgate_engine::BatchFlow> {

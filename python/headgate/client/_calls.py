@@ -15,6 +15,7 @@ from headgate.client._flow import RequestSource
 from headgate.client._native_requests import natives_of
 from headgate.client._request import RequestLike
 from headgate.client._table_options import BATCHES, options_of
+from headgate.client._tag_column import TagColumn
 from headgate.jobs._auth import is_function
 from headgate.jobs._progress import ProgressTarget
 
@@ -25,15 +26,16 @@ BATCH: Final = 1024
 class RequestSupply:
     """Feeds requests, each time as many as can be read without a long wait."""
 
-    decides_columns = False
+    decides_columns = True
 
-    def __init__(self, source: RequestSource, options: ClientOptions) -> None:
+    def __init__(self, source: RequestSource, options: ClientOptions, tags: TagColumn) -> None:
         self._source = source
         self._options = options
+        self._tags = tags
 
     def feed(self, flow: BatchFlow) -> None:
         """Feeds the next requests."""
-        flow.submit(natives_of(self._source.take(BATCH), self._options))
+        _submit(self._source.take(BATCH), flow, self._options, self._tags)
         if self._source.has_ended:
             flow.finish_input()
 
@@ -54,9 +56,11 @@ class AsyncRequestSupply:
         self,
         requests: Iterable[RequestLike] | AsyncIterable[RequestLike],
         options: ClientOptions,
+        tags: TagColumn,
         notify: Callable[[], None],
     ) -> None:
         self._options = options
+        self._tags = tags
         self._source: RequestSource | Pulled[RequestLike] = (
             Pulled(aiter(requests), BATCH, notify) if isinstance(requests, AsyncIterable) else RequestSource(requests)
         )
@@ -71,7 +75,7 @@ class AsyncRequestSupply:
         else:
             self._source.begin()
             requests, has_ended = self._source.take()
-        flow.submit(natives_of(requests, self._options))
+        _submit(requests, flow, self._options, self._tags)
         if has_ended:
             flow.finish_input()
         return bool(requests) or has_ended
@@ -97,6 +101,12 @@ class AsyncRequestSupply:
         return self._source.failure
 
 
+def _submit(requests: list[RequestLike], flow: BatchFlow, options: ClientOptions, tags: TagColumn) -> None:
+    if requests:
+        natives = natives_of(requests, options)
+        flow.submit(natives, tags.tags_of(requests, natives))
+
+
 class BatchMode:
     """Switches an iterator of `fetch_many` from outcomes to batches, once."""
 
@@ -114,7 +124,8 @@ class BatchMode:
             RuntimeError: There are no requests, or some were started or submitted.
         """
         self._enter(has_begun=has_begun, is_empty=requests is None)
-        source = RequestSupply(RequestSource(()) if requests is None else requests, self._engine.options)
+        tags = _without_tag(given)
+        source = RequestSupply(RequestSource(()) if requests is None else requests, self._engine.options, tags)
         return BatchIterator(self._begin(given, watched=False), source, self._progress)
 
     def to_async_arrow_batches(
@@ -126,9 +137,10 @@ class BatchMode:
     ) -> AsyncBatchIterator:
         """Returns the iterator for an event loop. Raises as `to_arrow_batches`."""
         self._enter(has_begun=has_begun, is_empty=requests is None)
+        tags = _without_tag(given)
         source, flow = (() if requests is None else requests), self._begin(given, watched=True)
         return AsyncBatchIterator(
-            flow, lambda notify: AsyncRequestSupply(source, self._engine.options, notify), self._progress
+            flow, lambda notify: AsyncRequestSupply(source, self._engine.options, tags, notify), self._progress
         )
 
     def check_outcomes(self) -> None:
@@ -155,6 +167,16 @@ class BatchMode:
         options = options_of(BATCHES, given, self._engine.options)
         flow = self._engine.native.start_requests(options, watched)
         return flow if flow is not None else self._engine.raise_closed()
+
+
+def _without_tag(given: dict[str, Any]) -> TagColumn:
+    """Returns the column of tags, and removes it from the `drop` of a call: the engine knows its own columns only."""
+    drop = given.get("drop")
+    names = [name.strip() for name in drop.split(",")] if isinstance(drop, str) else drop
+    if not isinstance(names, list | tuple | set | frozenset) or "tag" not in names:
+        return TagColumn(is_dropped=False)
+    given["drop"] = [name for name in names if name != "tag"]
+    return TagColumn(is_dropped=True)
 
 
 def tables(

@@ -142,11 +142,12 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
 
         Returns:
             An iterator over batches, which is also a stream of them (`__arrow_c_stream__`). They have the columns of
-            the results of `headgate.fetch`; `row` is the position of the request. Leaving its `with` block cancels
-            what is in flight.
+            the results of `headgate.fetch`; `row` is the position of the request. If the first requests have tags,
+            their tags are the column `tag`. Leaving its `with` block cancels what is in flight.
 
         Raises:
             UsageError: An option has an invalid value.
+            TypeError: While iterating: the first tag is no int, float, bool, str or bytes.
             RuntimeError: Outcomes were taken, requests were submitted, it is closed, or it was created without
                 requests.
         """

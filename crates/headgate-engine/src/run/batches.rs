@@ -10,14 +10,15 @@ use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{Fields, SchemaRef};
+use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchReader};
+use arrow_schema::{Field, Fields, SchemaRef};
 use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::options::{JobOptions, SelectionOptions};
 use headgate_core::row::{MAX_BATCH_ROWS, Outcome, Row};
 use headgate_table::columns::builder::{OutcomeBatch, OutcomeBuilder};
+use headgate_table::columns::kept::KeptCodec;
 
 use super::batch_input::{BatchInput, join_template};
 use super::checks::check;
@@ -28,6 +29,8 @@ use crate::engine::waker::{WakeCaller, Waker};
 use crate::job::credential_scope;
 use crate::stats::report::Snapshot;
 
+/// The column of the tags of requests.
+const TAG: &str = "tag";
 /// The longest time that an outcome waits for further ones of its batch.
 const LONGEST_GATHERING: Duration = Duration::from_millis(100);
 
@@ -42,6 +45,8 @@ pub struct BatchFlow {
     waker: Arc<Waker>,
     /// `None`: no batch has arrived, and so the columns are unknown.
     results: Option<BatchColumns>,
+    /// `None`: the requests have no tags.
+    tag_codec: Option<KeptCodec>,
     is_closed: bool,
     next_row: u64,
     /// The number of rows that were fed, and are not in a batch yet.
@@ -118,20 +123,6 @@ impl BatchFlow {
         Ok(Self::begin_with(input, options, (run, None), (completions, waker)))
     }
 
-    /// Begins a call as [`BatchFlow::on`] does, for requests (see [`BatchFlow::feed_requests`]) instead of batches.
-    ///
-    /// # Errors
-    /// `Usage`: an invalid option.
-    pub fn of_requests(
-        run: Arc<Run>,
-        options: JobOptions,
-        waker: Option<Arc<dyn WakeCaller>>,
-    ) -> Result<Self, JobError> {
-        let mut flow = Self::on(run, options, String::new(), waker)?;
-        flow.begin(Fields::empty())?;
-        Ok(flow)
-    }
-
     fn begin_with(
         input: BatchInput,
         options: JobOptions,
@@ -147,6 +138,7 @@ impl BatchFlow {
             completions,
             waker,
             results: None,
+            tag_codec: None,
             is_closed: false,
             next_row: 0,
             outstanding: 0,
@@ -167,12 +159,28 @@ impl BatchFlow {
         Ok(())
     }
 
-    /// Feeds at most [`MAX_BATCH_ROWS`] requests, after [`Step::WantsBatch`].
+    /// Feeds at most [`MAX_BATCH_ROWS`] requests in place of batches, after [`Step::WantsBatch`]. If the first ones have
+    /// tags, these are a column of the results, and must have the same type later.
     ///
     /// # Errors
-    /// `Internal`: the run has ended.
-    pub fn feed_requests(&mut self, rows: Vec<Row>) -> Result<(), JobError> {
-        if self.is_closed { Ok(()) } else { self.send(rows) }
+    /// `Internal`: the run has ended. `Input`: another column has the name of the tags.
+    pub fn feed_requests(&mut self, mut rows: Vec<Row>, tags: Option<ArrayRef>) -> Result<(), JobError> {
+        if self.is_closed {
+            return Ok(());
+        }
+        let internal = |error| JobError::internal(format!("tags of requests: {error}"));
+        if self.results.is_none() {
+            let field = |tags: &ArrayRef| Field::new(TAG, tags.data_type().clone(), true);
+            let fields: Fields = tags.iter().map(field).collect();
+            self.begin(fields.clone())?;
+            self.tag_codec = tags.is_some().then(|| KeptCodec::new(&fields)).transpose().map_err(internal)?;
+        }
+        if let (Some(codec), Some(tags)) = (&self.tag_codec, tags) {
+            for (row, tag) in rows.iter_mut().zip(codec.encode(&[tags]).map_err(internal)?) {
+                row.extra.get_or_insert_default().kept = Some(tag);
+            }
+        }
+        self.send(rows)
     }
 
     /// Ends the input: there are no more batches, or requests.
