@@ -309,6 +309,59 @@ def test_host_header(client: headgate.Client) -> None:
         assert (host, "Basic dXNlcm5hbWU6cGFzc3dvcmQ=") == (seen["host"], seen["authorization"])
 
 
+def test_cookies_are_a_mapping() -> None:
+    """cookies are a mapping; one of several with the same name is read and removed by its domain and path"""
+    cookies = headgate.Cookies()
+    assert not cookies
+    cookies.set("name", "value", domain="example.com")
+    assert ("value", True, 1, {"name": "value"}) == (cookies["name"], "name" in cookies, len(cookies), dict(cookies))
+    more = headgate.Cookies()
+    more.update(cookies)
+    more.set("name", "other", domain="example.com", path="/subpath")
+    more.set("name", "another", domain="example.org")
+    with pytest.raises(headgate.CookieConflict):
+        more["name"]
+    assert "another" == more.get("name", domain="example.org")
+    more.clear(domain="example.com", path="/subpath")
+    more.delete("name", domain="example.org")
+    assert cookies == more
+    del more["name"]
+    assert {} == dict(more)
+
+
+def test_cookies_are_kept(mock: MockServer) -> None:
+    """cookies that a response sets are attributes of it, and are sent later by a client that keeps them"""
+    mock.get(f"{HOST}/set").respond(headers={"Set-Cookie": "name=value"})
+    mock.get(f"{HOST}/echo").gives(lambda request: request.cookies)
+    with headgate.Client(cookies=True) as client:
+        assert {} == client.get(f"{HOST}/echo").json()
+        response = client.get(f"{HOST}/set")
+        assert {"name": "value"} == response.cookies == client.cookies == client.get(f"{HOST}/echo").json()
+
+
+def test_cookies_of_a_client(mock: MockServer) -> None:
+    """cookies of a client are names and values, a `CookieJar` or the cookies of another, and can be replaced"""
+    mock.request(None).gives(lambda request: request.cookies)
+    given = {"name": "value"}
+    with headgate.Client(base_url=HOST, cookies=given) as first:
+        for cookies in (given, list(given.items()), first.cookies, first.cookies.jar):
+            with headgate.Client(base_url=HOST, cookies=cookies) as client:
+                assert given == client.get("/").json()
+                client.cookies = {"other": "1"}
+                assert {"other": "1"} == client.get("/").json()
+                client.cookies = given
+
+
+def test_cookies_of_redirects(mock: MockServer) -> None:
+    """a redirect sets a cookie, and another one expires it"""
+    mock.get(f"{HOST}/").gives(lambda request: request.cookies)
+    for path, cookie in (("login", "session=1; Path=/"), ("logout", "session=; Path=/; Max-Age=0")):
+        mock.get(f"{HOST}/{path}").respond(303, headers={"Location": "/", "Set-Cookie": cookie})
+    with headgate.Client(base_url=HOST, cookies=True) as client:
+        seen = [client.get(path).json() for path in ("/", "/login", "/", "/logout", "/")]
+    assert [{}, {"session": "1"}, {"session": "1"}, {}, {}] == seen
+
+
 @pytest.mark.usefixtures("echo")
 def test_query_parameters(client: headgate.Client) -> None:
     """parameters are text, numbers, booleans, `None` or lists, as a mapping, as pairs or as a query"""
