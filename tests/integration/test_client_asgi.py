@@ -353,6 +353,23 @@ def test_an_exception_of_the_app_is_raised_by_the_call(when: str, run: Run) -> N
     run(main())
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), pytest.fail.Exception("no")])
+def test_what_is_no_ordinary_exception_is_raised_as_well(error: BaseException, run: Run) -> None:
+    @http
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise error
+
+    with headgate.Client(app=app) as client, pytest.raises(type(error)):
+        client.get("/")
+
+    async def main() -> None:
+        async with headgate.AsyncClient(app=app) as client:
+            with pytest.raises(type(error)):
+                await client.get("/")
+
+    run(main())
+
+
 @pytest.mark.parametrize("when", ["before a response", "after a response", "in a body"])
 def test_an_exception_of_the_app_is_raised_by_a_stream(when: str) -> None:
     with headgate.Client(app=failing(when)) as client, pytest.raises(Failure, match=when):  # noqa: SIM117 - raised in it

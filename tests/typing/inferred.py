@@ -347,6 +347,29 @@ async def streams_give_pieces(client: headgate.Client, in_loop: headgate.AsyncCl
         assert_type(await anext(streamed.aiter_bytes()), bytes)
 
 
+async def application(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+async def applications_are_served() -> None:
+    assert_type(headgate.Client(app=application), headgate.Client)
+    assert_type(headgate.AsyncClient(app=headgate.AsgiApp(application, lifespan=False)), headgate.AsyncClient)
+
+
+async def computed(request: headgate.testing.MockRequest) -> dict[str, list[str]] | None:
+    assert_type(request.files["a"], list[headgate.testing.MockFile])
+    return request.form if request.cookies else None
+
+
+def mocks_have_routes(pieces: AsyncIterator[bytes]) -> None:
+    with headgate.testing.mock(lambda request: request.path) as server:
+        assert_type(server, headgate.testing.MockServer)
+        assert_type(server.post("/a", data={"a": 1}, matches=lambda request: True), headgate.testing.Route)
+        assert_type(server.get("/a", response=computed).pass_through(), headgate.testing.Route)
+        assert_type(server.get("/a").respond(content=pieces, pause=1), headgate.testing.Route)
+        assert_type(server.get("/a", content=[b"a"]), headgate.testing.Route)
+        assert_type(server.pass_through(host="localhost"), headgate.testing.Route)
+
+
 def functions_give_responses() -> None:
     assert_type(headgate.get("http://localhost/", timeout=1, headers={"a": "b"}, retries=0, insecure=True), Response)
     assert_type(headgate.post("http://localhost/", json={"a": 1}, rate="1/s"), Response)

@@ -44,7 +44,7 @@ class ServedApp:
         finally:
             del contexts.contexts[name]
 
-    def take_exception(self, error: tuple[str, str, str | None] | None) -> Exception | None:
+    def take_exception(self, error: tuple[str, str, str | None] | None) -> BaseException | None:
         """Returns the exception that the application raised, if this error of the engine is about one."""
         return None if error is None or error[2] is None else self._contexts.raised.pop(error[2], None)
 
@@ -73,6 +73,8 @@ class AppInThread(ServedApp):
                 self._thread = threading.Thread(target=self._run, name="headgate-app", daemon=True)
                 self._thread.start()
                 self._has_started.wait()
+        if self._server is None:
+            raise RuntimeError("the thread of the app could not start") from self._error
 
     def startup(self) -> None:
         """Runs the startup of the application. Raises what it raises."""
@@ -103,6 +105,8 @@ class AppInThread(ServedApp):
             asyncio.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - `close` raises it
             self._error = error
+        finally:
+            self._has_started.set()
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()

@@ -30,7 +30,7 @@ class AsgiApp:
         lifespan: Whether its startup and its shutdown are run.
         raise_app_exceptions: Whether a call raises what the application raises; if not, its response has status 500.
         root_path: The `root_path` of each scope.
-        client: The address of the client, in each scope.
+        client: The address and the port of the client, in each scope.
     """
 
     __module__ = "headgate"
@@ -42,7 +42,7 @@ class AsgiApp:
         lifespan: bool = True,
         raise_app_exceptions: bool = True,
         root_path: str = "",
-        client: tuple[str, int] = ("127.0.0.1", 50000),
+        client: tuple[str, int] | None = ("127.0.0.1", 50000),
     ) -> None:
         if not callable(app):
             raise TypeError(f"app must be an ASGI application, which is called with a scope, not {kind_of(app)}")

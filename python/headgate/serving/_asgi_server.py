@@ -25,7 +25,7 @@ class Contexts:
     def __init__(self) -> None:
         self._number = 0
         self.contexts: dict[str, contextvars.Context] = {}
-        self.raised: OrderedDict[str, Exception] = OrderedDict()
+        self.raised: OrderedDict[str, BaseException] = OrderedDict()
 
     def add(self, context: contextvars.Context) -> str:
         """Adds the context of a call, and returns its name."""
@@ -34,7 +34,7 @@ class Contexts:
         self.contexts[name] = context
         return name
 
-    def keep(self, error: Exception) -> str:
+    def keep(self, error: BaseException) -> str:
         """Keeps an exception for the call that raises it, and returns its name."""
         self._number += 1
         name = f"exception {self._number} of the app"
@@ -52,7 +52,7 @@ class AsgiServer:
         self._contexts = contexts
         self._server = ConnectionServer(network, self._handle, single_use=True)
         self._lifespan = Lifespan(app) if app.lifespan else None
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[BaseException | None]] = set()
 
     def start(self) -> None:
         """Starts to serve in the running loop."""
@@ -95,14 +95,14 @@ class AsgiServer:
             self._call(scope, exchange), context=self._contexts.contexts.get(name)
         )
         self._running.add(task)
-        task.add_done_callback(self._finished)
+        task.add_done_callback(self._running.discard)
         try:
             await asyncio.wait([task])
         finally:
             # The application continues if this is cancelled, because the client has gone.
             exchange.disconnect()
-        raised = None if task.cancelled() else task.exception()
-        if isinstance(raised, Exception) and self._app.raise_app_exceptions:
+        raised = None if task.cancelled() else task.result()
+        if raised is not None and self._app.raise_app_exceptions:
             return self._fail(connection, raised)
         if exchange.is_complete:
             await exchange.finish()
@@ -112,17 +112,17 @@ class AsgiServer:
             connection.fail("connection_closed", "the app did not complete its response", is_lasting=True)
         return None
 
-    async def _call(self, scope: dict[str, Any], exchange: AsgiExchange) -> None:
-        await self._app.app(scope, exchange.receive, exchange.send)
-        if exchange.defect:
-            raise RuntimeError(f"the app returned {exchange.defect}")
+    async def _call(self, scope: dict[str, Any], exchange: AsgiExchange) -> BaseException | None:
+        """Calls the application, and returns what it has raised, also a `SystemExit`, or an error of `pytest.fail`."""
+        try:
+            await self._app.app(scope, exchange.receive, exchange.send)
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - the call raises it
+            return error
+        return RuntimeError(f"the app returned {exchange.defect}") if exchange.defect else None
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # which is then not logged: the caller has it, or has gone
-
-    def _fail(self, connection: Connection, error: Exception) -> None:
+    def _fail(self, connection: Connection, error: BaseException) -> None:
         text = f"the app raised {type(error).__name__}: {error}"
         connection.fail("connection_closed", text, self._contexts.keep(error), is_lasting=True)
 

@@ -15,10 +15,12 @@ use headgate_core::row::OwnOptions;
 
 use crate::fed::{Fed, status};
 
-/// A mock transport that responds to each request with its request line, or fails it if the path is `/fail`.
+/// A mock transport that responds to each request with its request line, or fails it if the path is `/fail`, and within the
+/// body if it is `/break`.
 #[derive(Default)]
 struct Echo {
     hosts: Mutex<Vec<String>>,
+    single_use: bool,
 }
 
 impl ConnectMock for Echo {
@@ -31,7 +33,7 @@ impl ConnectMock for Echo {
         let verdict = Arc::<Verdict>::default();
         let of_server = verdict.clone();
         thread::spawn(move || serve(other, &of_server));
-        Ok(MockSocket { socket, verdict, single_use: false })
+        Ok(MockSocket { socket, verdict, single_use: self.single_use })
     }
 }
 
@@ -44,7 +46,10 @@ fn serve(mut socket: UnixStream, verdict: &Verdict) {
             continue;
         }
         let line = String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned();
-        if line.starts_with("GET /fail ") {
+        if line.starts_with("GET /break ") {
+            socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\npart").unwrap();
+        }
+        if line.starts_with("GET /fail ") || line.starts_with("GET /break ") {
             verdict.set(Failure::new(ErrorKind::Decode, "as configured").with_detail("here"));
             return;
         }
@@ -97,11 +102,25 @@ fn the_mock_uses_neither_proxies_nor_http2() {
 #[test]
 fn an_exchange_fails_with_the_error_that_the_mock_sets_on_new_and_reused_connections() {
     let fed = use_mock_transport(&Arc::default(), RequestOptions::default());
-    for url in ["http://host.invalid/fail", "http://host.invalid/", "http://host.invalid/fail"] {
-        submit(&fed, [url.to_owned()]);
+    for path in ["fail", "", "fail", "break", "", "break"] {
+        submit(&fed, [format!("http://host.invalid/{path}")]);
         let failure = fed.wait(1).remove(0).outcome.unwrap().failure;
-        let expected = url.ends_with("/fail").then(|| "decode: as configured (here)".to_owned());
+        let expected = (!path.is_empty()).then(|| "decode: as configured (here)".to_owned());
         assert_eq!(expected, failure.map(|failure| failure.to_string()));
+    }
+}
+
+#[test]
+fn a_connection_for_one_request_is_not_reused() {
+    for single_use in [false, true] {
+        let echo = Arc::new(Echo { single_use, ..Echo::default() });
+        let fed = use_mock_transport(&echo, RequestOptions::default());
+        for _ in 0..9 {
+            submit(&fed, ["http://host.invalid/".to_owned()]);
+            assert_eq!(Some(200), status(&fed.wait(1)[0]));
+        }
+        // Otherwise each worker has one.
+        assert_eq!(single_use, echo.hosts.lock().unwrap().len() == 9);
     }
 }
 
