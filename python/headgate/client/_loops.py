@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from typing import Final
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from headgate._native import NativeOutcome
@@ -10,6 +11,9 @@ from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
 from headgate.client._request import Native
 from headgate.jobs._notebook import await_interruptibly
+
+if TYPE_CHECKING:
+    from headgate.client._app import ServedApp
 
 _MAX_TAKEN: Final = 1024
 """The bound of responses that one iteration of the loop takes."""
@@ -33,15 +37,18 @@ class LoopResponses:
         loop.add_reader(self.completions.fileno(), self.take_arrived)
         self.take_arrived()
 
-    async def send(self, request: Native) -> NativeOutcome:
-        """Sends a request, waits, and returns the response. Cancelling this cancels the exchange.
+    def send(self, request: Native) -> Coroutine[Any, Any, NativeOutcome]:
+        """Returns a coroutine that sends a request, waits, and returns the response.
+
+        Cancelling it cancels the exchange.
 
         Raises:
-            Exception: Whatever the application of the client raised in place of a response.
+            Exception: While waiting: whatever the application of the client raised in place of a response.
         """
-        app = self._engine.options.app
-        if app is None:
-            return await self._send(request)
+        app: ServedApp | None = self._engine.options.app
+        return self._send(request) if app is None else self._send_to_app(request, app)
+
+    async def _send_to_app(self, request: Native, app: "ServedApp") -> NativeOutcome:
         with app.called(request) as of_app:
             outcome = await self._send(of_app)
         app.check(outcome)

@@ -25,9 +25,15 @@ class RequestHead(NamedTuple):
     target: str
     headers: list[tuple[str, str]]
 
-    def has(self, name: str, value: str) -> bool:
-        """Returns whether a header has this value, in lower case."""
-        return any(other.lower() == name and text.lower() == value for other, text in self.headers)
+    @property
+    def content_length(self) -> int:
+        """The length of the body, if it is not chunked."""
+        return next((int(value) for name, value in self.headers if name.lower() == "content-length"), 0)
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the body has the chunked transfer coding."""
+        return any(name.lower() == "transfer-encoding" for name, _ in self.headers)
 
 
 class RequestParser:
@@ -64,10 +70,8 @@ class RequestParser:
         method, target, _ = first.split(" ", 2)
         headers = [(name, value.strip()) for name, _, value in (line.partition(":") for line in lines)]
         head = RequestHead(method, target, headers)
-        self._is_chunked = head.has("transfer-encoding", "chunked")
-        self._missing = next((int(value) for name, value in headers if name.lower() == "content-length"), 0)
-        if self._is_chunked:
-            self._missing = 0
+        self._is_chunked = head.is_chunked
+        self._missing = 0 if head.is_chunked else head.content_length
         self._is_in_body = True
         return head
 

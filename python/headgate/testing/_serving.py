@@ -91,6 +91,8 @@ class MockServing:
         self._pass_through.close()
 
     async def _handle(self, connection: Connection, head: RequestHead) -> None:
+        if head.content_length > MAX_BODY_BYTES:
+            return _fail(connection, _TOO_LARGE)
         body = bytearray()
         while piece := await connection.read():
             body += piece
