@@ -45,7 +45,8 @@ def test_parameters_of_a_client_are_sent_unless_the_call_has_others(client: head
         ("/echo?page=2&key=x", [("page", 2), ("key", "x")]),
     ]:
         assert path == client.get("/echo", params=params).json()["path"]
-    assert "/echo?page=0&key=k&page=1" == client.get("/echo?page=0#part").json()["path"]
+    assert "/echo?page=0&key=k" == client.get("/echo?page=0#part").json()["path"]
+    assert "/echo?page=0&key=x&page=2" == client.get("/echo?page=0&key=x", params={"page": 2}).json()["path"]
 
 
 def test_parameters_of_a_client_are_sent_with_each_of_many_requests(client: headgate.Client) -> None:

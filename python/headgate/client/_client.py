@@ -73,8 +73,8 @@ class Client(EngineClient):
 
         Args:
             base_url: The URL to which relative URLs are relative; its path stays.
-            params: Parameters that are added to the query of each call's URL, whatever its host. A call's `params`
-                replace those of the same names. Rows of tables have none.
+            params: Parameters that are added to the query of each call's URL, whatever its host, except those whose
+                names the URL or the `params` of the call have. Rows of tables have none.
             app: An ASGI application, or a `headgate.AsgiApp`, that responds to all requests in place of the network.
                 The `base_url` is then `http://testserver`, unless you give one. It runs in a thread. Its startup
                 runs when the `with` block is entered, or before the first request; its shutdown in `close`.

@@ -190,16 +190,15 @@ def joined(base_url: str, url: str) -> str:
 
 
 def with_query(url: str, params: Pairs | str | None, of_client: Sequence[tuple[str, str]] = ()) -> str:
-    """Returns the URL with parameters added to its query: the client's, unless others have their names, and these."""
+    """Returns the URL with these parameters added to its query, and those of the client that neither of both has."""
     from urllib.parse import urlencode  # noqa: PLC0415 - most requests have no parameters
 
-    pairs = query_pairs(params) if isinstance(params, str) and of_client else ()
-    if params is not None and not isinstance(params, str):
-        pairs = pairs_of("params", params)
-    names = {name for name, _ in pairs}
-    own = params if isinstance(params, str) else urlencode(pairs)
-    query = "&".join(filter(None, (urlencode([pair for pair in of_client if pair[0] not in names]), own)))
     before, hash_sign, fragment = url.partition("#")
+    query = (params or "") if isinstance(params, str | None) else urlencode(pairs_of("params", params))
+    if of_client:
+        # A link to a next page has the parameters that the client has sent.
+        names = {name for name, _ in query_pairs(f"{before.partition('?')[2]}&{query}")}
+        query = "&".join(filter(None, (urlencode([pair for pair in of_client if pair[0] not in names]), query)))
     if query:
         before += ("&" if "?" in before else "?") + query
     return before + hash_sign + fragment
