@@ -229,6 +229,11 @@ def test_a_built_request_can_be_changed_and_sent(client: headgate.Client) -> Non
         client.build_request("GET", "/echo", bdoy="")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"stream=True: here it is client\.stream\(method, url\)"):
         client.send(request, stream=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"send\(\) got an unexpected keyword argument 'timeout'"):
+        client.send(request, timeout=3)  # type: ignore[call-arg]
+    redirected = client.build_request("GET", "/redirect/1")
+    assert 302 == client.send(redirected, follow_redirects=False, auth=None).status_code
+    assert 200 == client.send(redirected, redirects="follow").status_code
 
 
 def test_a_client_says_whether_it_is_closed() -> None:

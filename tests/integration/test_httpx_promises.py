@@ -149,8 +149,11 @@ def test_text(mock: MockServer, client: headgate.Client) -> None:
         assert (text, encoding) == (response.text, response.encoding)
         with client.stream("GET", HOST) as streamed:
             assert text == "".join(streamed.iter_text())
+    respond(mock, content=b"")
+    assert client.get(HOST).charset_encoding is None
     respond(mock, content="Snowman: ☃".encode(), headers={"Content-Type": "text/plain; charset=utf-8"})
     response = client.get(HOST)
+    assert "utf-8" == response.charset_encoding
     response.encoding = "iso-8859-1"
     assert ("Snowman: â\x98\x83", "iso-8859-1") == (response.text, response.encoding)
 

@@ -20,7 +20,16 @@ from headgate.client._loop_feeder import send_source_async
 from headgate.client._loops import Loops
 from headgate.client._native_requests import async_native_of
 from headgate.client._pairs import Pairs
-from headgate.client._request import AsyncRequestKeywords, Request, RequestLike, built, check_is_request, request_of
+from headgate.client._request import (
+    AsyncRequestKeywords,
+    AsyncSendKeywords,
+    Request,
+    RequestLike,
+    built,
+    check_is_request,
+    request_of,
+    sent_with,
+)
 from headgate.client._response import Response, response_of
 from headgate.client._stream import AsyncStreamedResponse, open_async_stream
 from headgate.client._table_options import FETCH_TABLE, MAP_BATCHES
@@ -109,17 +118,18 @@ class AsyncClient(EngineClient):
         """
         return built(method, url, dict(options))
 
-    async def send(self, request: Request, *, stream: Literal[False] = False) -> Response:
+    async def send(self, request: Request, **options: Unpack[AsyncSendKeywords]) -> Response:
         """Sends a `Request`. Raises as `request`.
 
         >>> (await client.send(headgate.Request("/hello", tag=7))).request.tag
         7
 
         Args:
-            request: The request.
-            stream: `False`: `AsyncClient.stream` sends a request whose response is streamed.
+            request: The request. `auth` and `redirects` replace its attributes of these names.
         """
-        check_is_request(request, stream=stream)
+        if options:
+            request = sent_with(request, dict(options))
+        check_is_request(request)
         self._use_loop()
         native = await async_native_of(request, self._engine.options)
         if isinstance(native.body, Source):

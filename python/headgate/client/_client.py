@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headgate.client._app import AppInThread
     from headgate.client._fetch_many import FetchMany
     from headgate.client._pairs import Pairs
-    from headgate.client._request import Request, RequestKeywords, RequestLike
+    from headgate.client._request import Request, RequestKeywords, RequestLike, SendKeywords
     from headgate.client._response import Response
     from headgate.client._stream import StreamedResponse
     from headgate.client._tag import Tag
@@ -126,19 +126,22 @@ class Client(EngineClient):
 
         return built(method, url, dict(options))
 
-    def send(self, request: "Request", *, stream: Literal[False] = False) -> "Response":
+    def send(self, request: "Request", **options: Unpack["SendKeywords"]) -> "Response":
         """Sends a `Request`. Raises as `request`.
 
         >>> client.send(headgate.Request("/hello", tag=7)).request.tag
         7
 
         Args:
-            request: The request.
-            stream: `False`: `Client.stream` sends a request whose response is streamed.
+            request: The request. `auth` and `redirects` replace its attributes of these names.
         """
         from headgate.client._send import send  # noqa: PLC0415 - as `_send`
 
-        return send(self._engine, request, stream=stream)
+        if options:
+            from headgate.client._request import sent_with  # noqa: PLC0415 - as `_send`
+
+            request = sent_with(request, dict(options))
+        return send(self._engine, request)
 
     def get(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a GET request. See `request`.

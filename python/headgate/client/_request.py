@@ -315,6 +315,23 @@ class AsyncRequestKeywords(_SharedKeywords, total=False):
     auth: AsyncCallAuth | None
 
 
+class SendKeywords(RedirectKeywords, total=False):
+    """The keyword arguments of `Client.send`, which replace the attributes of the request."""
+
+    auth: CallAuth | Literal["client"] | None
+    redirects: Redirects | None
+    stream: Literal[False]
+
+
+class AsyncSendKeywords(RedirectKeywords, total=False):
+    """The keyword arguments of `AsyncClient.send`."""
+
+    auth: AsyncCallAuth | Literal["client"] | None
+    redirects: Redirects | None
+    stream: Literal[False]
+
+
+_OF_SEND: Final = ("auth", "redirects", "stream")
 OF_CALL: Final = tuple(name for name in NAMES if name not in {"url", "method", "tag"})
 _KNOWN: Final = frozenset(OF_CALL)
 
@@ -341,13 +358,27 @@ def built(method: str, url: UrlLike, options: dict[str, Any]) -> Request:
     return replace(request, headers=RequestHeaders(pairs) if is_text else dict(pairs))
 
 
-def check_is_request(request: object, *, stream: object) -> None:
-    """Checks the arguments of `send`.
+def sent_with(request: Request, options: dict[str, Any]) -> Request:
+    """Returns the request with other arguments of `send`.
 
     Raises:
-        TypeError: It is not a `Request`, or its response would be streamed.
+        TypeError: It is not a `Request`, there is no such argument, or its response would be streamed.
     """
-    if stream:
+    check_is_request(request)
+    options = translated(options, _OF_SEND, "send")
+    if options.pop("stream", False):
         raise TypeError("send() got stream=True: here it is client.stream(method, url), as a context manager")
+    for name in options:
+        if name not in _OF_SEND:
+            raise unexpected("send", name, _OF_SEND)
+    return replace(request, **options)
+
+
+def check_is_request(request: object) -> None:
+    """Checks the argument of `send`.
+
+    Raises:
+        TypeError: It is not a `Request`.
+    """
     if not isinstance(request, Request):
         raise TypeError(f"send() takes a headgate.Request, not {kind_of(request)}: for a URL there is get()")

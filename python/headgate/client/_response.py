@@ -144,6 +144,16 @@ class Response:
         """The encoding of the text, from the content-type, or from a byte order mark, or else UTF-8."""
         return declared_encoding(self.headers) or bom_encoding(self.content)
 
+    @property
+    def charset_encoding(self) -> str | None:
+        """The encoding that the content-type declares; `None` if it declares none, or an unknown one.
+
+        >>> response = client.get("/hello")
+        >>> response.charset_encoding, response.encoding
+        (None, 'utf-8')
+        """
+        return declared_encoding(self.headers)
+
     @cached_property
     def text(self) -> str:
         """The body as text; bytes that can't be decoded become U+FFFD."""

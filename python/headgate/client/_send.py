@@ -7,15 +7,15 @@ from headgate.client._request import Request, check_is_request
 from headgate.client._response import Response, response_of
 
 
-def send(engine: Engine, request: Request, *, stream: bool = False) -> Response:
+def send(engine: Engine, request: Request) -> Response:
     """Sends a request, and waits for its response.
 
     Raises:
         RequestError: The request failed, or an argument has an invalid value.
-        TypeError: It is no `Request`, or its response would be streamed.
+        TypeError: It is no `Request`.
         RuntimeError: The client is closed.
     """
-    check_is_request(request, stream=stream)
+    check_is_request(request)
     prepared = native_of(request, engine.options)
     if isinstance(prepared.body, Source):
         from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body
