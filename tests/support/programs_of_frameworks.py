@@ -46,7 +46,12 @@ def application(directory: Path, code: str, *command: str) -> Iterator[str]:
             process.kill()
     # Workers of gunicorn leave the socket of the server open. Python warns of forks of a process with threads.
     port = url.rpartition(":")[2]
-    others = ("this headgate is a debug build", "use of fork", "Enable tracemalloc", rf"unclosed <socket.*laddr=.*{port}")
+    others = (
+        "this headgate is a debug build",
+        "use of fork",
+        "Enable tracemalloc",
+        rf"unclosed <socket.*laddr=.*{port}",
+    )
     own = re.compile("|".join(others))
     said = "".join(line for line in lines if not own.search(line))
     assert code_at_end in {0, -signal.SIGTERM}, said

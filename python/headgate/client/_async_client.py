@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from headgate._foreign import explained
 from headgate._native import BatchTable

@@ -5,7 +5,7 @@ Creating it imports as little as possible, because a short program waits for tha
 
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
 from headgate._foreign import explained
 from headgate._native import BatchTable
