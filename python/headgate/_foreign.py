@@ -73,7 +73,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "max_tries": {"attempts": _ATTEMPTS, **_TRIES},
     "max_wait": {"max_backoff": "max_backoff=60"},
     "max_workers": {"limit": _LIMIT, "concurrency": _CONCURRENCY},
-    "mounts": {"concurrency": _MOCK},
+    "mounts": {"concurrency": f"{_MOCK}; app=app for an ASGI application"},
     "params": {"url_column": "url='https://host/?q={q}', a template for each row"},
     "per_host": {"concurrency_per_host": "concurrency_per_host=8 or rate_per_host='10/s'"},
     "pool_connections": {"concurrency": _CONCURRENCY},

@@ -6,11 +6,13 @@ docs/coming-from.md has the table of all, with those that differ on purpose and 
 import asyncio
 import gzip
 import inspect
+import io
 import json
 import pickle
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -654,6 +656,154 @@ def test_errors() -> None:
             with pytest.raises(headgate.RequestError) as raised:
                 client.get(HOST)
             assert kind == type(raised.value).__name__
+
+
+async def hello_world(scope: Any, receive: Any, send: Any) -> None:
+    """An ASGI application."""
+    if scope["path"] == "/raises":
+        raise ValueError("of the application")
+    message = await receive()
+    body = {
+        "path": scope["path"],
+        "query": scope["query_string"].decode(),
+        "body": message["body"].decode(),
+        "header": dict(scope["headers"]).get(b"x-own", b"").decode(),
+    }
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})
+
+
+def test_applications() -> None:
+    """an ASGI application is called without a network: with path, query, headers and body"""
+
+    async def main() -> Any:
+        async with headgate.AsyncClient(app=hello_world, base_url=HOST) as client:
+            return (await client.post("/a%20b?c=1", content=b"Hello", headers={"X-Own": "1"})).json()
+
+    assert {"path": "/a b", "query": "c=1", "body": "Hello", "header": "1"} == asyncio.run(main())
+
+
+def test_errors_of_applications() -> None:
+    """an exception of the application is raised by the call"""
+
+    async def main() -> None:
+        async with headgate.AsyncClient(app=hello_world, base_url=HOST, retries=0) as client:
+            with pytest.raises(ValueError, match="of the application"):
+                await client.get("/raises")
+
+    asyncio.run(main())
+
+
+def pieces() -> Iterator[bytes]:
+    """A body that is made while it is sent."""
+    yield b"Hello, "
+    yield b"world!"
+
+
+@pytest.mark.usefixtures("echo")
+def test_streamed_bodies(client: headgate.Client) -> None:
+    """a body is a file or an iterator, which is sent as it is read, in chunks if its length is not known"""
+    for content, length in [(io.BytesIO(b"Hello, world!"), "13"), (pieces(), None), (list(pieces()), "13")]:
+        seen = client.post(HOST, content=content).json()
+        assert ("Hello, world!", length) == (seen["body"], seen["headers"].get("content-length"))
+        assert (length is None) is ("transfer-encoding" in seen["headers"])
+
+    async def made() -> AsyncIterator[bytes]:
+        for piece in pieces():
+            yield piece
+
+    async def main() -> str:
+        async with headgate.AsyncClient() as of_loop:
+            return str((await of_loop.post(HOST, content=made())).json()["body"])
+
+    assert "Hello, world!" == asyncio.run(main())
+    with pytest.raises((TypeError, headgate.InvalidRequest)):
+        client.post(HOST, content=made())  # type: ignore[arg-type]
+
+
+def test_bodies_that_are_gone(client: headgate.Client) -> None:
+    """an iterator that was sent is not sent to where a redirect leads"""
+    with headgate.testing.mock(assert_all_called=False) as mock:
+        redirecting(mock, 308, "/to")
+        with pytest.raises(headgate.RequestError):
+            client.post(f"{HOST}/from", content=pieces())
+        assert ["/from"] == [call.request.path for call in mock.calls]
+
+
+BOUNDARY = {"Content-Type": "multipart/form-data; boundary=+++"}
+
+
+@pytest.mark.usefixtures("echo")
+def test_forms_with_files(client: headgate.Client, tmp_path: Path) -> None:
+    """files of a form are bytes, text or open files, with a name, a type and headers of their own"""
+    path = tmp_path / "name.txt"
+    path.write_bytes(b"content")
+    disposition = 'Content-Disposition: form-data; name="f"'
+    with path.open("rb") as file:
+        files: list[tuple[Any, str]] = [
+            (io.BytesIO(b"content"), f'{disposition}; filename="upload"\r\nContent-Type: application/octet-stream'),
+            (file, f'{disposition}; filename="name.txt"\r\nContent-Type: text/plain'),
+            (("a.json", b"content"), f'{disposition}; filename="a.json"\r\nContent-Type: application/json'),
+            (("a.txt", "content", "a/b"), f'{disposition}; filename="a.txt"\r\nContent-Type: a/b'),
+            ((None, b"content"), disposition),
+            (
+                ("a.txt", b"content", "text/plain", {"Expires": "0"}),
+                f'{disposition}; filename="a.txt"\r\nExpires: 0\r\nContent-Type: text/plain',
+            ),
+            (('a"b.txt', b"content", "a/b"), f'{disposition}; filename="a%22b.txt"\r\nContent-Type: a/b'),
+        ]
+        for given, head in files:
+            seen = client.post(HOST, files={"f": given}, headers=BOUNDARY).json()
+            body = f"--+++\r\n{head}\r\n\r\ncontent\r\n--+++--\r\n"
+            assert (body, str(len(body))) == (seen["body"], seen["headers"]["content-length"])
+
+
+@pytest.mark.usefixtures("echo")
+def test_fields_of_forms(client: headgate.Client) -> None:
+    """fields beside the files are text, bytes, booleans or lists; other types, and files of text, are refused"""
+    data: dict[str, Any] = {"a": "1", "b": b"C", "c": ["11", "22"], "d": "", "e": True}
+    body = client.post(HOST, data=data, files={"f": b""}, headers=BOUNDARY).json()["body"]
+    fields = [("a", "1"), ("b", "C"), ("c", "11"), ("c", "22"), ("d", ""), ("e", "true")]
+    parts = [f'--+++\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields]
+    assert body.startswith("".join(parts))
+    mistakes: list[dict[str, Any]] = [
+        {"data": {1: "a"}, "files": {"f": b""}},
+        {"data": {"a": object()}, "files": {"f": b""}},
+        {"files": {"f": ("a.txt", io.StringIO("content"))}},
+    ]
+    for wrong in mistakes:
+        with pytest.raises(headgate.InvalidRequest) as raised:
+            client.post(HOST, **wrong)
+        assert isinstance(raised.value.__cause__, TypeError)
+
+
+def test_requests_as_sent(mock: MockServer, client: headgate.Client) -> None:
+    """responses and errors have the request as it was sent, with its URL, method and headers"""
+    mock.get("/fails", error="connect")
+    mock.request(None).respond(404)
+    response = client.get(f"{HOST}/a", params={"b": 1}, headers={"X-Own": "1"})
+    with headgate.Client(retries=0) as other, pytest.raises(headgate.RequestError) as raised:
+        other.get(f"{HOST}/fails")
+    for request, url in [(response.request, f"{HOST}/a?b=1"), (raised.value.request, f"{HOST}/fails")]:
+        assert request is not None
+        assert ("GET", url) == (request.method, request.url)
+    assert ("1", "example.org") == (response.request.headers["x-own"], response.request.headers["host"])
+    with pytest.raises(headgate.StatusError) as status_error:
+        response.raise_for_status()
+    assert response.request == status_error.value.request
+
+
+def test_unknown_encodings(mock: MockServer, client: headgate.Client) -> None:
+    """a body with an unknown encoding is left as it is"""
+    respond(mock, content=BODY, headers={"Content-Encoding": "unknown"})
+    assert BODY == client.get(HOST).content
+
+
+def test_fragments(mock: MockServer, client: headgate.Client) -> None:
+    # The table says that it differs here.
+    mock.get("/from").respond(303, headers={"Location": "/to"})
+    mock.get("/to").respond(200)
+    assert f"{HOST}/to" == client.get(f"{HOST}/from#part").url
 
 
 def test_every_promise_that_holds_has_a_test() -> None:
