@@ -54,6 +54,14 @@ def test_the_type_of_the_column_follows_from_the_first_tag(table: Any, tags: lis
     assert [200] * len(tags) == found["status"].to_pylist()
 
 
+def test_the_type_of_a_tag_can_be_written_with_the_request(server: str) -> None:
+    request = Request[int]("/1", tag=1)
+    assert Request is type(request)
+    with headgate.Client(base_url=server) as client:
+        outcomes: headgate.FetchMany[int] = client.fetch_many([request])
+        assert [(1, request)] == [(outcome.tag, outcome.request) for outcome in outcomes]
+
+
 def test_requests_of_all_forms_have_tags(table: Any) -> None:
     requests = ["/1", {"url": "/2", "tag": 2}, Request("/3", tag=3), {"url": "/4"}, {"tag": 5}, Request("/6", tag=6)]
     assert [None, 2, 3, None, 5, 6] == table(requests)["tag"].to_pylist()

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 import headgate
-from headgate.client._outcome import outcome_of
 
 HOSTILE = "<script>alert('x')</script>"
 
@@ -42,8 +41,8 @@ REQUEST = headgate.Request(
     "shown",
     [
         headgate.Response(REQUEST, native_outcome()),
-        outcome_of(REQUEST, native_outcome(), 0),
-        outcome_of(REQUEST, native_outcome(**FAILED), 0),
+        headgate.Succeeded(REQUEST, native_outcome(), 0),
+        headgate.Failed(REQUEST, native_outcome(**FAILED), 0),
     ],
 )
 def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> None:
@@ -59,7 +58,7 @@ def test_a_table_has_neither_secrets_nor_what_a_page_would_run(shown: Any) -> No
         ("Request('http://host/a', tag=7)", REQUEST),
         ("Request('/b', method='POST')", headgate.Request("/b", method="POST")),
         ("<Response [200 OK]>", headgate.Response(REQUEST, native_outcome())),
-        ("<Outcome of http://host/a: <Response [200 OK]>>", outcome_of(REQUEST, native_outcome(), 0)),
+        ("<Outcome of http://host/a: <Response [200 OK]>>", headgate.Succeeded(REQUEST, native_outcome(), 0)),
         ("Headers([('Set-Cookie', '***'), ('a', 'b')])", headgate.Headers([("Set-Cookie", "id=secret"), ("a", "b")])),
         (
             "[<Redirect [302] of http://host/a to http://host/b>]",
@@ -82,7 +81,7 @@ def test_a_client_shows_no_user_of_its_base_url() -> None:
 
 
 def test_an_error_shows_no_secret_and_has_the_url_of_the_request() -> None:
-    error = outcome_of(REQUEST, native_outcome(**FAILED | {"final_url": None}), 0).error
+    error = headgate.Failed(REQUEST, native_outcome(**FAILED | {"final_url": None}), 0).error
     assert error is not None
     assert f"http://host/a: refused {HOSTILE}" == str(error)
     assert "http://ann:secret@host/a" == error.url

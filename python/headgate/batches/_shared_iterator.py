@@ -55,7 +55,8 @@ class SharedIterator(Iterator[T]):
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_process"):
+        # At the end of the program, modules may be gone.
+        if hasattr(self, "_process") and hasattr(os, "getpid"):
             self.close()
 
     def close(self) -> None:

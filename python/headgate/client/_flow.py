@@ -16,7 +16,7 @@ from headgate._native import NativeOutcome
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
 from headgate.client._native_requests import natives_of
-from headgate.client._outcome import Outcome, outcome_of
+from headgate.client._outcome import Failed, Outcome, Succeeded
 from headgate.client._request import Request, RequestLike
 from headgate.client._url import text_of
 
@@ -236,7 +236,7 @@ class RequestFlow:
             request = self._in_flight.pop(number, None)
             if request is None:
                 continue
-            outcome = outcome_of(request, response, number)
+            outcome = (Succeeded if response.error is None else Failed)(request, response, number)
             if self._app is not None and (error := outcome.error) is not None:
                 error.__cause__ = self._app.take_exception(response.error)
             if self._ordered:

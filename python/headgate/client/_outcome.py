@@ -1,6 +1,6 @@
 """The outcome of one of many requests."""
 
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias
 
 from headgate import _format
 from headgate._facts import table
@@ -173,8 +173,3 @@ if TYPE_CHECKING:
     """The outcome of one of many requests: a response, or an error."""
 else:
     Outcome = AnyOutcome
-
-
-def outcome_of(request: RequestLike, native: NativeOutcome, index: int) -> Outcome[Any]:
-    """Returns the outcome of a request."""
-    return (Succeeded if native.error is None else Failed)(request, native, index)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 
 from headgate._checks import check, kind_of, one_of, seconds_of
 from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
@@ -116,6 +116,12 @@ class Request(Generic[Tag_co]):
     redirects: Redirects | None = None
     cost: float | None = None
     tag: Tag_co = None  # type: ignore[assignment] # without a tag its type is unknown
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, _tag: object) -> type:
+            # An object of a generic alias gets an attribute, for which frozen objects have no slot.
+            return cls
 
     def __post_init__(self) -> None:
         if type(self.url) is not str and (text := text_of(self.url)) is not None:
