@@ -32,7 +32,7 @@ def test_the_bound_of_failures_has_one_name(name: str) -> None:
     assert {"max_failures"} == {option for option in options_of(name) if option.startswith("max_") and "fail" in option}
 
 
-@pytest.mark.parametrize("outcome", [headgate.Outcome, headgate.TaskOutcome])
+@pytest.mark.parametrize("outcome", [headgate.Succeeded, headgate.Failed, headgate.TaskOutcome])
 def test_outcomes_of_requests_and_of_tasks_have_the_same_attributes(outcome: type) -> None:
     assert {"index", "error", "attempts", "elapsed_s", "unwrap"} <= set(dir(outcome))
 
