@@ -30,7 +30,7 @@ const MAX_PATH_BYTES: usize = MAX_ATTRIBUTE_BYTES;
 const MAX_SET_COOKIE_BYTES: usize = MAX_PAIR_BYTES + 3 * MAX_PATH_BYTES;
 /// The most bytes of the cookies of one request: no widespread server accepts more.
 const MAX_HEADER_BYTES: usize = 32 * 1024;
-/// The longest time that a server can ask to keep a cookie (RFC 6265bis section 5.5).
+/// The longest time that a cookie of a server is kept (RFC 6265bis section 5.5).
 const MAX_AGE: Duration = Duration::from_hours(400 * 24);
 /// A domain with more cookies than this is evicted from before others (RFC 6265bis section 5.7).
 const FEW_COOKIES: usize = 50;
