@@ -530,6 +530,24 @@ def test_without_a_block_the_first_request_begins_the_lifespan(run: Run) -> None
     run(main())
 
 
+def test_a_closed_client_runs_no_startup(run: Run) -> None:
+    app = Lifespan()
+    client = headgate.Client(app=app)
+    client.close()
+    with pytest.raises(RuntimeError, match="the client is closed"), client:
+        pass
+
+    async def main() -> None:
+        client = headgate.AsyncClient(app=app)
+        await client.aclose()
+        with pytest.raises(RuntimeError, match="the client is closed"):
+            async with client:
+                pass
+
+    run(main())
+    assert [] == app.events
+
+
 def test_the_lifespan_can_be_left_to_others() -> None:
     events = []
 

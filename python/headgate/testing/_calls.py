@@ -112,7 +112,7 @@ class Call:
 
     Attributes:
         request: The request.
-        response: The response; `None` if the request failed.
+        response: The response; `None` if the request failed, or was passed through to the network.
     """
 
     __module__ = "headgate.testing"
