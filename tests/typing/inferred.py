@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from http.cookiejar import CookieJar
 from typing import Any, Self, assert_type
+from urllib.parse import urlsplit
 
 import headgate
 from headgate import (
@@ -258,6 +259,13 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(client.get("/", follow_redirects=False), Response)
     assert_type(headgate.get("http://localhost/", allow_redirects=False, verify=True), Response)
     assert_type(client.send(Request("/", tag=1)), Response)
+    assert_type(client.send(client.build_request("GET", urlsplit("/"), params="a=1"), redirects="none"), Response)
+    assert_type(client.get("/", headers={"Accept": None}).links["next"]["url"], str)
+    assert_type(client.get("/", headers=[("Accept", None), ("X-Own", "1")]), Response)
+    client.headers["X-Own"] = "1"
+    client.headers = {"X-Own": "1"}
+    assert_type(client.headers["x-own"], str)
+    assert_type((client.base_url, client.is_closed), tuple[str, bool])
     assert_type(client.statistics(), headgate.Snapshot)
 
 

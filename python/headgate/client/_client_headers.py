@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from headgate._checks import kind_of
 from headgate.client._engine import Engine
-from headgate.client._headers import MASK, Headers
+from headgate.client._headers import MASK, Headers, encoded
 from headgate.client._pairs import items_of
 
 
@@ -30,7 +29,7 @@ class ClientHeaders(MutableMapping[str, str]):
         return self._current()[name]
 
     def __setitem__(self, name: str, value: str) -> None:
-        self._engine.change_headers([changed(name, value)])
+        self._engine.change_headers([encoded(name, value)])
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
@@ -45,13 +44,13 @@ class ClientHeaders(MutableMapping[str, str]):
 
     def update(self, *given: Any, **named: str) -> None:  # noqa: ANN401 - as a mapping takes them
         """Sets several headers at once."""
-        self._engine.change_headers([changed(name, value) for name, value in dict(*given, **named).items()])
+        self._engine.change_headers([encoded(name, value) for name, value in dict(*given, **named).items()])
 
     def replace(self, headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
         """Sets these headers, and removes those that the client has, except the ones that each request has."""
         kept = {"user-agent", "accept", "accept-encoding"}
         removed = [(name, None) for name in self if name not in kept]
-        self._engine.change_headers([*removed, *(changed(name, value) for name, value in items_of("headers", headers))])
+        self._engine.change_headers([*removed, *(encoded(name, value) for name, value in items_of("headers", headers))])
 
     def get_list(self, name: str) -> list[str]:
         """Returns all values of this name.
@@ -75,14 +74,3 @@ class ClientHeaders(MutableMapping[str, str]):
 
     def _current(self) -> Headers:
         return Headers((name, value) for name, value, _ in self._engine.headers())
-
-
-def changed(name: object, value: object) -> tuple[str, bytes]:
-    """Returns a header as the engine reads it.
-
-    Raises:
-        TypeError: The name or the value is not text.
-    """
-    if not isinstance(name, str) or not isinstance(value, str | bytes):
-        raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
-    return name, value if isinstance(value, bytes) else value.encode()

@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, Final, Self
 
+from headgate._checks import kind_of
+
 _SECRET: Final = {"authorization", "proxy-authorization", "cookie", "set-cookie"}
 MASK: Final = "***"
 
@@ -119,3 +121,14 @@ def _pairs_of(headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> list[tu
         return headers.multi_items()
     given: Any = headers
     return list(given.items() if isinstance(headers, Mapping) else given)
+
+
+def encoded(name: object, value: object) -> tuple[str, bytes]:
+    """Returns a header as the engine reads it.
+
+    Raises:
+        TypeError: The name or the value is not text.
+    """
+    if not isinstance(name, str) or not isinstance(value, str | bytes):
+        raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
+    return name, value if isinstance(value, bytes) else value.encode()

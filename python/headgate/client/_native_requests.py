@@ -9,7 +9,7 @@ from headgate._url_user import without_user
 from headgate.client._client_options import ClientOptions
 from headgate.client._content import Source
 from headgate.client._errors import InvalidRequest
-from headgate.client._headers import RequestHeaders
+from headgate.client._headers import RequestHeaders, encoded
 from headgate.client._pairs import items_of
 from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import (
@@ -18,7 +18,6 @@ from headgate.client._request import (
     NativeRequest,
     Request,
     RequestLike,
-    headers_of,
     joined,
     method_of,
     with_query,
@@ -176,7 +175,7 @@ class Authorization:
         headers = list(given.multi_items() if isinstance(given, RequestHeaders) else items_of("headers", given))
         before = self._headers_before
         kept = [before[header] for header in headers if header in before]
-        added = list(headers_of(header for header in headers if header not in before))
+        added = [encoded(name, value) for name, value in headers if (name, value) not in before]
         if not self._is_of_client:
             kept, added = [*kept, *added], []
         body = self._native.body if changed.content is self._content else changed.content

@@ -17,7 +17,7 @@ from headgate.client._client_options import CLIENT, query_pairs
 from headgate.client._content import AsyncContent, Content, Piece, Source
 from headgate.client._cookie_jar import CookieSource
 from headgate.client._cookies import header_of
-from headgate.client._headers import Headers, RequestHeaders
+from headgate.client._headers import Headers, RequestHeaders, encoded
 from headgate.client._pairs import Pairs, items_of, pairs_of
 from headgate.client._tag import Tag_co
 from headgate.client._url import UrlLike, UrlObject, text_of
@@ -210,32 +210,22 @@ def with_query(url: str, params: Pairs | str | None, of_client: Sequence[tuple[s
     return before + hash_sign + fragment
 
 
-def headers_of(given: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> Iterable[tuple[str, bytes]]:
-    """Yields headers as the engine reads them.
-
-    Raises:
-        TypeError: A name or a value is not text.
-    """
-    for name, value in items_of("headers", given):
-        if not isinstance(name, str) or not isinstance(value, str | bytes):
-            raise TypeError(f"headers must be names and values in text: that of {name!r} is {kind_of(value)}")
-        yield name, value if isinstance(value, bytes) else value.encode()
-
-
-def _headers_of(given: HeadersLike) -> tuple[list[tuple[str, bytes]], Sequence[str]]:
+def _headers_of(given: HeadersLike) -> tuple[list[tuple[str, bytes]], list[str]]:
     """Returns headers as the engine reads them, and the names of those of the client that are not sent.
 
     Raises:
         TypeError: A name or a value is not text.
         ValueError: The request would have no `Host`.
     """
-    pairs = given.multi_items() if isinstance(given, Headers) else list(items_of("headers", given))
-    removed = [name for name, value in pairs if value is None and isinstance(name, str)]
-    if not removed:
-        return list(headers_of(pairs)), ()
+    headers, removed = [], []
+    for name, value in given.multi_items() if isinstance(given, Headers) else items_of("headers", given):
+        if value is None and isinstance(name, str):
+            removed.append(name)
+        else:
+            headers.append(encoded(name, value))
     if any(name.lower() == "host" for name in removed):
         raise ValueError("headers: Host can't be removed, because each request needs it")
-    return list(headers_of(pair for pair in pairs if pair[1] is not None)), removed
+    return headers, removed
 
 
 def _with_cookies(headers: list[tuple[str, bytes]], cookies: bytes) -> list[tuple[str, bytes]]:
