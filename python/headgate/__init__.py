@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         DuplicateName as DuplicateName,
         HostDown as HostDown,
         InvalidRequest as InvalidRequest,
+        PoolTimeout as PoolTimeout,
         ProtocolError as ProtocolError,
         ProxyError as ProxyError,
         ReadTimeout as ReadTimeout,
@@ -133,9 +134,9 @@ _NAMES_IN = {
     "client._cookies": "CookieConflict Cookies",
     "client._errors": (
         "BlockedByNetworkPolicy BlockedByRobots BodyTooLarge ChecksumMismatch ConnectError ConnectTimeout "
-        "ConnectionClosed CredentialsError DecodeError DnsError DuplicateName HostDown InvalidRequest ProtocolError "
-        "ProxyError ReadTimeout RedirectLoop RequestCancelled RequestError RequestTimeout TlsError TooManyRedirects "
-        "TotalTimeout UnexpectedResponse"
+        "ConnectionClosed CredentialsError DecodeError DnsError DuplicateName HostDown InvalidRequest PoolTimeout "
+        "ProtocolError ProxyError ReadTimeout RedirectLoop RequestCancelled RequestError RequestTimeout TlsError "
+        "TooManyRedirects TotalTimeout UnexpectedResponse"
     ),
     "client._fetch_many": "AsyncFetchMany FetchMany",
     "client._flow": "QueueFull",

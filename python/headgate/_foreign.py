@@ -34,7 +34,7 @@ _TRIES: Final = {
 _USER: Final = "user='name:password' or bearer='token'"
 _VERIFY: Final = "insecure=True in place of verify=False, and cacert='ca.pem' in place of a path or a context"
 
-OTHER_TIMEOUTS: Final = "the client has connect_timeout, first_byte_timeout, idle_timeout and total_timeout"
+OTHER_TIMEOUTS: Final = "there are connect_timeout, first_byte_timeout, idle_timeout, pool_timeout and total_timeout"
 """For a value that has several timeouts."""
 
 MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -117,19 +117,13 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
 
 _NO_DIGEST: Final = "there is only Basic authentication: auth=('name', 'password')"
 _NO_HOOKS: Final = "there are no hooks yet: write a function around the call"
-_NO_POOL_TIMEOUT: Final = (
-    "there is no such timeout yet: a request waits for a free lane without one, and total_timeout begins with the first"
-    " attempt"
-)
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "DigestAuth": _NO_DIGEST,
     "HTTPDigestAuth": _NO_DIGEST,
-    "PoolTimeout": _NO_POOL_TIMEOUT,
     "event_hooks": _NO_HOOKS,
     "hooks": _NO_HOOKS,
     "keepalive_expiry": "how long idle connections are kept can't be set; max_idle_connections bounds their number",
-    "pool_timeout": _NO_POOL_TIMEOUT,
     "trace_configs": _NO_HOOKS,
 }
 """What to do instead, by the foreign name of something that headgate does not have: an argument or a class."""

@@ -255,9 +255,11 @@ def test_a_caller_that_holds_all_streams_gets_an_error(server: str) -> None:
         for _ in range(2):
             stack.enter_context(client.stream("GET", f"/bytes/{GIBIBYTE}"))
         with pytest.raises(
-            RuntimeError, match="this thread has 2 streams open, and the client makes 2 requests at a time"
+            headgate.PoolTimeout, match="this thread has 2 streams open, and the client makes 2 requests at a time"
         ):
             stack.enter_context(client.stream("GET", "/1"))
+        with pytest.raises(headgate.PoolTimeout, match="this thread has 2 streams open"):
+            client.get("/1")
         with ThreadPoolExecutor(1) as pool:
             # Another thread may wait for one of them to be closed.
             waiting = pool.submit(client.get, "/1")
@@ -391,9 +393,11 @@ def test_errors_are_raised_in_a_loop(server: str, run: Run) -> None:
                 with pytest.raises(headgate.ConnectionClosed):
                     await response.aread()
             async with client.stream("GET", f"/bytes/{GIBIBYTE}") as first, client.stream("GET", "/1"):
-                with pytest.raises(RuntimeError, match="this task has 2 streams open"):
+                with pytest.raises(headgate.PoolTimeout, match="this task has 2 streams open"):
                     async with client.stream("GET", "/1"):
                         pytest.fail("it would never start")
+                with pytest.raises(headgate.PoolTimeout, match="this task has 2 streams open"):
+                    await client.get("/1")
                 pieces = first.aiter_bytes()
                 assert await anext(pieces)
                 await client.aclose()

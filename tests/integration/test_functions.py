@@ -37,8 +37,8 @@ def test_a_failed_request_is_raised_as_by_a_client(server: str) -> None:
     assert 2 == raised.value.attempts
     with pytest.raises(headgate.ReadTimeout):
         headgate.get(f"{server}/delay/3600", timeout=0.05, retries=0)
-    with pytest.raises(headgate.UsageError, match="retries"):
-        headgate.get(server, retries=-1)
+    with pytest.raises(headgate.UsageError, match="retry_delay"):
+        headgate.get(server, retry_delay=-1)
 
 
 def test_the_authorities_of_the_system_are_trusted_as_they_are_at_the_first_connection(

@@ -104,7 +104,12 @@ def test_request_error_is_the_base_of_everything_about_one_request() -> None:
 
 def test_request_timeout_is_the_base_of_all_timeouts() -> None:
     kinds = {error.__name__: error.kind for error in headgate.RequestTimeout.__subclasses__()}
-    assert {"ConnectTimeout": "connect_timeout", "ReadTimeout": "timeout", "TotalTimeout": "total_timeout"} == kinds
+    assert {
+        "ConnectTimeout": "connect_timeout",
+        "PoolTimeout": "pool_timeout",
+        "ReadTimeout": "timeout",
+        "TotalTimeout": "total_timeout",
+    } == kinds
     assert issubclass(headgate.RequestTimeout, TimeoutError)
     assert "" == headgate.RequestTimeout.kind
 
@@ -172,7 +177,9 @@ def test_the_message_has_the_number_of_attempts_if_there_was_more_than_one() -> 
 def test_the_message_of_a_body_that_is_too_large_names_the_option() -> None:
     with headgate.testing.mock() as server, headgate.Client(max_body_size=10) as client:
         server.get("/", text="more than ten bytes")
-        with pytest.raises(headgate.BodyTooLarge, match=r"10 bytes are allowed; raise max_body_size\)$"):
+        with pytest.raises(
+            headgate.BodyTooLarge, match=r"10 bytes are allowed; raise max_body_size, of the client or of the call\)$"
+        ):
             client.get("http://a.example/")
 
 

@@ -44,7 +44,7 @@ OF_CLIENTS = [
     ("httpx", "max_connections", 10, "concurrency=256"),
     ("httpx", "max_keepalive_connections", 10, "max_idle_connections=100"),
     ("httpx", "keepalive_expiry", 5, "max_idle_connections"),
-    ("httpx", "pool_timeout", 5, "total_timeout begins with the first attempt"),
+    ("httpx", "pool_timeout", 5, ACCEPTED),
     ("requests", "allow_redirects", False, ACCEPTED),
     ("requests", "proxies", {}, "proxy='http://proxy.example:8080'"),
     ("requests", "max_retries", 3, "retries=3"),
@@ -90,8 +90,8 @@ OF_CALLS = [
     ("requests", "stream", True, "client.stream(method, url)"),
     ("requests", "hooks", {}, "no hooks yet"),
     ("urllib3", "body", b"a", "here it is content"),
-    ("urllib3", "retries", 3, "headgate.Client(retries=...)"),
-    ("aiohttp", "max_redirects", 3, "headgate.Client(max_redirects=...)"),
+    ("urllib3", "retries", 3, ACCEPTED),
+    ("aiohttp", "max_redirects", 3, ACCEPTED),
     ("aiohttp", "raise_for_status", True, "response.raise_for_status()"),
     ("aiohttp", "compress", True, "the client has compress_body='gzip'"),
     ("aiohttp", "ssl", False, "the client has insecure=True"),
@@ -283,7 +283,7 @@ class Timeout:
     """Like that of httpx."""
 
 
-@pytest.mark.parametrize("timeout", [Timeout(), (3.05, 27), None])
+@pytest.mark.parametrize("timeout", [Timeout(), (3.05, 27)])
 def test_a_value_with_several_timeouts_is_refused_with_the_options_for_them(timeout: Any) -> None:
     with pytest.raises(headgate.UsageError, match=r"a number of seconds, not .* connect_timeout, first_byte_timeout"):
         headgate.Client(timeout=timeout)

@@ -137,6 +137,7 @@ error_kinds! {
     ConnectTimeout = "connect_timeout" (Silent, Unreachable, MaybeOverload, No): "no connection was made in time, TCP and TLS included; nothing was sent",
     Timeout = "timeout" (Silent, Nothing, MaybeOverload, Maybe): "the attempt did not end in time: no complete response arrived",
     TotalTimeout = "total_timeout" (Nothing, Nothing, Neutral, Maybe): "the total timeout of the row passed, over all attempts and waits",
+    PoolTimeout = "pool_timeout" (Nothing, Nothing, Neutral, No): "a call of a client had no slot in time, over all threads and tasks: nothing was sent",
     ConnectionClosed = "connection_closed" (Silent, Nothing, MaybeOverload, Maybe): "the server closed or reset the connection before the response was complete",
     Protocol = "protocol" (Responded, Nothing, Neutral, Maybe): "what the server sent is not HTTP, or breaks its framing rules",
     BodyTooLarge = "body_too_large" (Nothing, Nothing, Neutral, Maybe): "the body is longer than the limit, as received or as decoded",

@@ -7,6 +7,7 @@
 pub mod authorization;
 pub mod body_stream;
 pub mod boundary_salt;
+pub mod call;
 mod choices;
 pub mod clock;
 pub mod cookie_jar;

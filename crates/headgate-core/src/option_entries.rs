@@ -520,15 +520,17 @@ options! {
             "Cut longer bodies off at `max_body_size`; such a row does not fail."
             { flag_help: "cut longer bodies off there; such a row does not fail" }
     ]
-    ResourceOptions "Timeouts of requests, threads and memory." { group: "timeouts" } [
-        Threads "threads" OptionKind::Whole { range: 1..=MAX } => "Worker threads."
-            { default_means: "one for each core that this process can use", metavar: "N", group: "resources" }
+    AttemptTimeoutOptions "Timeouts of an attempt." { group: "timeouts" } [
         Timeout "timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time for an attempt, from connecting to the last byte."
             { default: DefaultValue::Seconds(DEFAULT_TIMEOUT), unit: "seconds", metavar: "TIME", inherited: true,
               flag_help: "longest time for an attempt, to its last byte" }
         ConnectTimeout "connect_timeout" OptionKind::Seconds { or_zero: false } => "Longest time for connecting."
             { default: DefaultValue::Seconds(DEFAULT_CONNECT_TIMEOUT), unit: "seconds", metavar: "TIME", inherited: true }
+    ]
+    ResourceOptions "Timeouts of responses, threads and memory." { group: "timeouts" } [
+        Threads "threads" OptionKind::Whole { range: 1..=MAX } => "Worker threads."
+            { default_means: "one for each core that this process can use", metavar: "N", group: "resources" }
         FirstByteTimeout "first_byte_timeout" OptionKind::Seconds { or_zero: false } =>
             "Longest time from sending a request to the first byte of the response."
             { default_means: "the time of the attempt", unit: "seconds", metavar: "TIME" }

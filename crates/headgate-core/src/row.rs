@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 
 use crate::body_stream::BodyStream;
+use crate::call::{CallLimits, CallProgress, CallStage};
 use crate::credentials::AUTHORIZATION;
 use crate::error::Failure;
 use crate::files::open_file::OpenFile;
@@ -112,7 +113,11 @@ pub struct RowExtra {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnOptions {
     pub timeout: Option<Duration>,
+    pub connect_timeout: Option<Duration>,
+    pub retrying: OwnRetrying,
+    pub max_body_size: Option<u64>,
     pub redirects: Option<RedirectPolicy>,
+    pub max_redirects: Option<u32>,
     /// No header of the run that is a credential is sent.
     pub without_credentials: bool,
     /// The names of headers of the run that are not sent.
@@ -129,6 +134,35 @@ impl OwnOptions {
 
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.without_headers.iter().map(|name| size_of_val(name) + name.len()).sum::<usize>()
+    }
+}
+
+/// Options of a single row that decide whether it is retried.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OwnRetrying {
+    pub retries: Option<u16>,
+    pub total_timeout: Option<TotalTimeout>,
+    /// The longest pause that its host may request while the row waits for it.
+    pub max_pause: Option<Duration>,
+}
+
+/// When the total timeout of a row passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TotalTimeout {
+    /// So long after its first attempt has begun.
+    After(Duration),
+    /// At this time, whether or not an attempt has begun: a caller waits for the row.
+    At(Instant),
+}
+
+impl OwnRetrying {
+    /// Returns when the total timeout passes of a row whose first attempt began at `first`; `timeout`: that of the run.
+    pub fn ends_at(&self, first: Instant, timeout: Option<Duration>) -> Option<Instant> {
+        match self.total_timeout {
+            Some(TotalTimeout::At(at)) => Some(at),
+            Some(TotalTimeout::After(timeout)) => Some(first + timeout),
+            None => timeout.map(|timeout| first + timeout),
+        }
     }
 }
 
@@ -249,6 +283,24 @@ impl Row {
     /// Returns the options of the run that this row overrides.
     pub fn own(&self) -> Option<&OwnOptions> {
         self.extra.as_ref().and_then(|extra| extra.own.as_deref())
+    }
+
+    /// Returns its own options that decide whether it is retried.
+    pub fn own_retrying(&self) -> OwnRetrying {
+        let own = self.own().map_or_else(OwnRetrying::default, |own| own.retrying);
+        match self.reply_to.as_ref().and_then(|reply_to| reply_to.call) {
+            Some(CallLimits { ends_at, max_pause }) => {
+                OwnRetrying { total_timeout: Some(TotalTimeout::At(ends_at)), max_pause: Some(max_pause), ..own }
+            }
+            None => own,
+        }
+    }
+
+    /// Records what its next attempt waits for, or that its request was sent, for a caller that waits.
+    pub fn record(&self, stage: CallStage) {
+        if let Some(reply_to) = &self.reply_to {
+            reply_to.progress.record(stage, self.attempts_before() + 1);
+        }
     }
 
     /// Returns the stream for its body; `None`: the body is kept.
@@ -388,12 +440,26 @@ pub struct ReplyTo {
     receiver: Arc<dyn OutcomeReceiver>,
     number: u64,
     was_notified: AtomicBool,
+    /// `Some`: the receiver waits for this row alone.
+    call: Option<CallLimits>,
+    progress: CallProgress,
 }
 
 impl ReplyTo {
     /// Creates the reply for a row; `number` identifies the row to the receiver.
-    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64) -> Arc<Self> {
-        Arc::new(Self { receiver, number, was_notified: AtomicBool::new(false) })
+    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64, call: Option<CallLimits>) -> Arc<Self> {
+        Arc::new(Self {
+            receiver,
+            number,
+            was_notified: AtomicBool::new(false),
+            call,
+            progress: CallProgress::default(),
+        })
+    }
+
+    /// Returns what the row waits for, as far as its attempts have recorded it.
+    pub fn progress(&self) -> &CallProgress {
+        &self.progress
     }
 
     /// Gives the receiver the outcome of its row, unless the receiver was notified before.

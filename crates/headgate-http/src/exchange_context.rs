@@ -30,5 +30,7 @@ pub struct ExchangeContext<'a> {
     pub redirects: Redirects,
     /// The caller reads the body in pieces: the exchange returns after the head.
     pub streams: bool,
+    /// The bound of the body of this row; that of `limits` is the run's.
+    pub max_body_size: u64,
     pub read_reservation: &'a ReadReservation,
 }

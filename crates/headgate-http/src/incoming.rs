@@ -38,12 +38,16 @@ pub(crate) enum WantedBody {
 }
 
 impl WantedBody {
-    pub(crate) fn of(limits: &ResponseLimits) -> Self {
-        match limits.max_body_size {
+    pub(crate) fn of(limits: &ResponseLimits, max_body_size: u64) -> Self {
+        match max_body_size {
             _ if limits.no_body => Self::Nothing,
             bytes if limits.truncate_body => Self::FirstBytes(bytes),
             bytes => Self::AtMost(bytes),
         }
+    }
+
+    pub(crate) fn of_exchange(context: &ExchangeContext<'_>) -> Self {
+        if context.streams { Self::AtMost(u64::MAX) } else { Self::of(context.limits, context.max_body_size) }
     }
 
     fn max_bytes(self) -> u64 {
@@ -198,7 +202,7 @@ impl IncomingBody {
         let limits = context.limits;
         let Self { bytes, reservation, saving, is_cut, .. } = self;
         let mut body = Body { bytes, reservation };
-        let options = DecodeOptions { max_bytes: limits.max_body_size, truncates: limits.truncate_body, is_cut };
+        let options = DecodeOptions { max_bytes: context.max_body_size, truncates: limits.truncate_body, is_cut };
         if let Some(saving) = saving {
             return match failure {
                 None => Box::pin(saving.finish(body, options, reply, limits, deadline)).await,

@@ -87,7 +87,8 @@ impl Redirects {
         let from = if is_restricted { target::parse(row.target()).ok() } else { None };
         let restriction =
             from.map(|from| Arc::new(Restriction { from: from.origin, method: method.into(), has_body, policy }));
-        Self { policy, restriction, ..self.clone() }
+        let max = row.own().and_then(|own| own.max_redirects).unwrap_or(self.max);
+        Self { policy, max, restriction, ..self.clone() }
     }
 
     fn policy_of(&self, row: &Row) -> RedirectPolicy {

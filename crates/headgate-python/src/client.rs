@@ -1,16 +1,17 @@
 //! `Client`: an engine for requests that a caller submits one by one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_schema::Fields;
 use headgate_core::options::EngineOptions;
 use headgate_core::secret::Secret;
-use headgate_engine::{Engine, Run, credential_scope, machine};
+use headgate_engine::{Call, Engine, Run, credential_scope, machine};
 use headgate_table::columns::result::ResultColumns;
 use pyo3::prelude::*;
 
 use crate::batches::{BatchFlow, FlowInput};
+use crate::call::{CallDefaults, lock};
 use crate::completion_queue::{CompletionQueue, Request, Submission};
 use crate::cookie_jar::CookieJar;
 use crate::descriptor::Descriptor;
@@ -36,6 +37,7 @@ pub struct Client {
 /// The run of a client. Dropping it ends requests in flight.
 struct Open {
     run: Arc<Run>,
+    calls: CallDefaults,
 }
 
 impl Drop for Open {
@@ -52,6 +54,7 @@ impl Client {
         let base_url: String = options.getattr("base_url")?.extract()?;
         let cookies: Option<PyRef<'_, CookieJar>> = options.getattr("cookie_jar")?.extract()?;
         let cookies = cookies.map(|jar| jar.shared());
+        let calls = CallDefaults::read(options)?;
         let (py, mut options) = (options.py(), fetch_options(options)?);
         options.request.cookies = cookies;
         // A `Response` has its redirect chain.
@@ -67,34 +70,36 @@ impl Client {
             Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory()))
         });
         let (run, max_memory) = run.map_err(|error| to_python(py, &error))?;
-        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run) }), max_memory })
+        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run), calls }), max_memory })
     }
 
     /// Sends a request, and waits for its outcome. An exception during the wait, such as Ctrl-C, cancels the request.
     /// Returns `None` if the client is closed.
-    fn call(&self, py: Python<'_>, request: Request) -> PyResult<Option<NativeOutcome>> {
+    fn call(&self, request: &Bound<'_, PyAny>) -> PyResult<Option<NativeOutcome>> {
         let Some(open) = self.open.get() else { return Ok(None) };
         let submission = Submission::of_one(open.run.clone(), None);
-        let row = request.for_reply(submission.completions.reply_to(0), &submission.waker);
-        let Some(ordinal) = open.run.feed(vec![row]) else { return Ok(None) };
-        let arrived = submission.wait_for_one(py).inspect_err(|_| {
+        let (row, timeouts) = request.extract::<Request>()?.into_call(open.calls, &submission.waker);
+        let Some(call) = Call::submit(open.run.clone(), &submission.completions, 0, row, timeouts) else {
+            return Ok(None);
+        };
+        let call = Mutex::new(call);
+        let arrived = submission.wait_for_call(&call, request).inspect_err(|_| {
             submission.completions.close();
-            open.run.cancel(ordinal);
+            lock(&call).cancel();
         })?;
         Ok(Some(NativeOutcome::of(arrived, &open.run)))
     }
 
     /// Sends a request whose response body is streamed. `watched` means that an event loop watches its descriptor. Returns
     /// `None` if the client is closed.
-    fn start_stream(&self, py: Python<'_>, request: Request, watched: bool) -> PyResult<Option<ResponseStream>> {
+    fn start_stream(&self, request: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<ResponseStream>> {
         let Some(open) = self.open.get() else { return Ok(None) };
-        let descriptor = Descriptor::watched(watched)?;
-        Ok(py.detach(|| ResponseStream::start(open.run.clone(), request, descriptor)))
+        ResponseStream::start(open.run.clone(), request, open.calls, Descriptor::watched(watched)?)
     }
 
     /// Creates a completion queue. `watched` means that an event loop watches its descriptor. Returns `None` in a fork.
     fn completion_queue(&self, watched: bool) -> PyResult<Option<CompletionQueue>> {
-        self.open.get().map(|open| CompletionQueue::new(open.run.clone(), watched)).transpose()
+        self.open.get().map(|open| CompletionQueue::new(open.run.clone(), open.calls, watched)).transpose()
     }
 
     /// Starts a call with tables. `options` holds this client's options and those of rows and columns. Returns `None` in a

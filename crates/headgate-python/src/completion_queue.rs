@@ -1,18 +1,22 @@
 //! `CompletionQueue`: submits many requests of one caller, and returns their outcomes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headgate_core::body_stream::BodyStream;
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::message;
 use headgate_core::message::OptionName;
-use headgate_core::row::{OwnOptions, ReplyTo, Row, RowExtra};
+use headgate_core::row::{OwnOptions, OwnRetrying, ReplyTo, Row, RowExtra, TotalTimeout};
 use headgate_core::secret::Secret;
-use headgate_engine::{Arrived, Run, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY, WakeCaller, Waker};
+use headgate_engine::{
+    Arrived, Call, CallState, CallTimeouts, Run, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY, WakeCaller, Waker,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::call::{CallDefaults, NativeCall, OwnCallTimeouts, arrived_late, lock, log_wait};
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
@@ -21,8 +25,6 @@ use crate::upload::{NativeBody, bind};
 
 /// The interval at which a waiting thread checks for Ctrl-C.
 pub(crate) const SIGNAL_CHECK: Duration = Duration::from_millis(100);
-/// A wait longer than any request: the timeouts of the request end it.
-const UNBOUNDED_WAIT: Duration = Duration::from_hours(24 * 365);
 
 /// The attributes of `headgate.client._request.NativeRequest`.
 #[derive(FromPyObject)]
@@ -35,21 +37,57 @@ struct NativeRequest {
     without_credentials: bool,
     body: Option<NativeBody>,
     body_type: Option<String>,
-    timeout: Option<f64>,
-    redirects: Option<String>,
     cost: Option<u64>,
+    own: Option<NativeOwnOptions>,
     defect: Option<String>,
 }
 
+/// The attributes of `headgate.client._own_options.OwnOptions`.
+#[derive(FromPyObject)]
+struct NativeOwnOptions {
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    total_timeout: Option<f64>,
+    pool_timeout: Option<f64>,
+    retries: Option<u16>,
+    max_body_size: Option<u64>,
+    redirects: Option<String>,
+    max_redirects: Option<u32>,
+}
+
+impl NativeOwnOptions {
+    /// Returns the options of a row, and the timeouts of a call.
+    fn read(self, py: Python<'_>) -> PyResult<(OwnOptions, OwnCallTimeouts)> {
+        let seconds = |seconds: Option<f64>| seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let total = seconds(self.total_timeout);
+        let total_timeout = total.map(TotalTimeout::After);
+        let redirects = self.redirects.map(|name| name.parse()).transpose();
+        let own = OwnOptions {
+            timeout: seconds(self.timeout),
+            connect_timeout: seconds(self.connect_timeout),
+            retrying: OwnRetrying { retries: self.retries, total_timeout, max_pause: None },
+            max_body_size: self.max_body_size,
+            redirects: redirects
+                .map_err(|wrong| to_python(py, &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?,
+            max_redirects: self.max_redirects,
+            ..OwnOptions::default()
+        };
+        Ok((own, OwnCallTimeouts { total, pool: seconds(self.pool_timeout) }))
+    }
+}
+
 /// A request from Python: a URL, or a `NativeRequest`.
-pub struct Request(Row);
+pub(crate) struct Request {
+    row: Row,
+    timeouts: OwnCallTimeouts,
+}
 
 impl<'py> FromPyObject<'_, 'py> for Request {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() {
-            return Ok(Self(Row::new(0, object.extract::<String>()?)));
+            return Ok(Self { row: Row::new(0, object.extract::<String>()?), timeouts: OwnCallTimeouts::default() });
         }
         let NativeRequest {
             url,
@@ -60,17 +98,13 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             without_credentials,
             body,
             body_type,
-            timeout,
-            redirects,
             cost,
+            own,
             defect,
         } = object.extract()?;
-        let timeout = timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let redirects = redirects.map(|name| name.parse()).transpose();
-        let redirects = redirects
-            .map_err(|wrong| to_python(object.py(), &JobError::usage(message!(OptionName::Redirects, " {wrong}"))))?;
         let without_headers = without_headers.into_iter().map(Into::into).collect();
-        let own = OwnOptions { timeout, redirects, without_credentials, without_headers, stream: None };
+        let (own, timeouts) = own.map(|own| own.read(object.py())).transpose()?.unwrap_or_default();
+        let own = OwnOptions { without_credentials, without_headers, ..own };
         let own = (own != OwnOptions::default()).then(|| Box::new(own));
         let extra = RowExtra {
             method: method.map(Into::into),
@@ -86,26 +120,31 @@ impl<'py> FromPyObject<'_, 'py> for Request {
             own,
             ..RowExtra::default()
         };
-        Ok(Self(Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }))
+        Ok(Self { row: Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }, timeouts })
     }
 }
 
 impl Request {
-    pub fn into_row(self) -> Row {
-        self.0
+    pub(crate) fn into_row(self) -> Row {
+        self.row
+    }
+
+    /// Returns the row, and the timeouts of a call of this request.
+    pub(crate) fn into_call(self, defaults: CallDefaults, waker: &Arc<Waker>) -> (Row, CallTimeouts) {
+        let timeouts = defaults.with(self.timeouts);
+        (self.for_reply(None, waker), timeouts)
     }
 
     /// Returns the row, whose outcome goes to `reply_to`. `waker` wakes the caller also while more of the body is wanted.
-    pub fn for_reply(self, reply_to: Option<Arc<ReplyTo>>, waker: &Arc<Waker>) -> Row {
-        bind(self.0.extra.as_ref().and_then(|extra| extra.body.as_ref()), waker);
-        Row { reply_to, ..self.0 }
+    pub(crate) fn for_reply(self, reply_to: Option<Arc<ReplyTo>>, waker: &Arc<Waker>) -> Row {
+        bind(self.row.extra.as_ref().and_then(|extra| extra.body.as_ref()), waker);
+        Row { reply_to, ..self.row }
     }
 
-    /// Returns the row as [`Request::for_reply`] does, with a stream for the body of its response.
-    pub fn for_stream(self, reply_to: Option<Arc<ReplyTo>>, waker: &Arc<Waker>, body: Arc<BodyStream>) -> Row {
-        let mut row = self.for_reply(reply_to, waker);
-        row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
-        row
+    /// Returns the request with a stream for the body of its response.
+    pub(crate) fn streamed(mut self, body: Arc<BodyStream>) -> Self {
+        self.row.extra.get_or_insert_default().own.get_or_insert_default().stream = Some(body);
+        self
     }
 }
 
@@ -134,13 +173,26 @@ impl Submission {
         Self { run, completions, waker, descriptor }
     }
 
-    /// Waits for the outcome of a single row. An exception during the wait, such as Ctrl-C, ends it.
-    pub(crate) fn wait_for_one(&self, py: Python<'_>) -> PyResult<Arrived> {
+    /// Waits for the outcome of a call, which is the only row. An exception during the wait, such as Ctrl-C, ends it.
+    pub(crate) fn wait_for_call(&self, call: &Mutex<Call>, request: &Bound<'_, PyAny>) -> PyResult<Arrived> {
+        let py = request.py();
+        let mut look_at = lock(call).next_look();
         loop {
-            let (mut arrived, _) = self.wait(py, 1, UNBOUNDED_WAIT)?;
+            let (mut arrived, _) = self.wait(py, 1, look_at.saturating_duration_since(clock::now()))?;
             if let Some(arrived) = arrived.pop() {
                 return Ok(arrived);
             }
+            if clock::now() < look_at {
+                continue;
+            }
+            look_at = match py.detach(|| lock(call).look()) {
+                CallState::Waits(until) => until,
+                CallState::WaitsLong(wait, until) => {
+                    log_wait(request, wait)?;
+                    until
+                }
+                CallState::TimedOut(timed_out) => return arrived_late(&timed_out, request),
+            };
         }
     }
 
@@ -172,21 +224,20 @@ impl Submission {
 
 /// The completion queue of one caller. May be used from any thread.
 #[pyclass(frozen, module = "headgate._headgate")]
-pub struct CompletionQueue(ForkSafe<Submission>);
+pub struct CompletionQueue(ForkSafe<Submission>, CallDefaults);
 
 impl CompletionQueue {
-    pub fn new(run: Arc<Run>, watched: bool) -> PyResult<Self> {
-        Ok(Self(ForkSafe::new(Submission::of_many(run, Descriptor::watched(watched)?))))
+    pub(crate) fn new(run: Arc<Run>, defaults: CallDefaults, watched: bool) -> PyResult<Self> {
+        Ok(Self(ForkSafe::new(Submission::of_many(run, Descriptor::watched(watched)?)), defaults))
     }
 }
 
 #[pymethods]
 impl CompletionQueue {
-    /// Submits requests, numbered from `first_number`. Returns the first of their consecutive ordinals, which `cancel`
-    /// expects, or `None` if the client is closed.
-    fn submit(&self, py: Python<'_>, first_number: u64, requests: Vec<Request>) -> Option<u64> {
-        let submission = self.0.get()?;
-        py.detach(|| {
+    /// Submits requests, numbered from `first_number`. Returns whether it could: not if the client is closed.
+    fn submit(&self, py: Python<'_>, first_number: u64, requests: Vec<Request>) -> bool {
+        let Some(submission) = self.0.get() else { return false };
+        let fed = py.detach(|| {
             let rows = requests.into_iter().zip(first_number..);
             submission.run.feed(
                 rows.map(|(request, number)| {
@@ -194,7 +245,15 @@ impl CompletionQueue {
                 })
                 .collect(),
             )
-        })
+        });
+        fed.is_some()
+    }
+
+    /// Submits a request as a call, with this number. Returns `None` if the client is closed.
+    fn submit_call(&self, number: u64, request: Request) -> Option<NativeCall> {
+        let submission = self.0.get()?;
+        let (row, timeouts) = request.into_call(self.1, &submission.waker);
+        Call::submit(submission.run.clone(), &submission.completions, number, row, timeouts).map(NativeCall::new)
     }
 
     /// Waits for outcomes or a wake-up, for at most `timeout`; Ctrl-C ends the wait. Returns outcomes with the numbers of
@@ -242,13 +301,6 @@ impl CompletionQueue {
     fn wake(&self) {
         if let Some(submission) = self.0.get() {
             submission.waker.wake();
-        }
-    }
-
-    /// Cancels the row with this ordinal (see `submit`).
-    fn cancel(&self, ordinal: u64) {
-        if let Some(submission) = self.0.get() {
-            submission.run.cancel(ordinal);
         }
     }
 

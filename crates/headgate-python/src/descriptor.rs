@@ -11,13 +11,13 @@ use pyo3::exceptions::PyOSError;
 use self::system::Wakeup;
 
 /// Readable from a wake-up until it is cleared. With a virtual clock, the loop that watches it takes part in that.
-pub struct Descriptor {
+pub(crate) struct Descriptor {
     wakeup: Arc<Wakeup>,
     participant: Mutex<Option<Participant>>,
 }
 
 impl Descriptor {
-    pub fn new(loop_of: LoopOf) -> io::Result<Self> {
+    pub(crate) fn new(loop_of: LoopOf) -> io::Result<Self> {
         let wakeup = Arc::new(Wakeup::new()?);
         let wakes = wakeup.clone();
         let participant = Participant::new(loop_of, move || wakes.wake());
@@ -25,22 +25,22 @@ impl Descriptor {
     }
 
     /// Creates a descriptor if `watched`: only an event loop needs one.
-    pub fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
+    pub(crate) fn watched(watched: bool) -> PyResult<Option<Arc<Self>>> {
         let descriptor = watched.then(|| Self::new(LoopOf::Caller)).transpose();
         Ok(descriptor.map_err(|error| PyOSError::new_err(error.to_string()))?.map(Arc::new))
     }
 
-    pub fn number(&self) -> i32 {
+    pub(crate) fn number(&self) -> i32 {
         self.wakeup.number()
     }
 
     /// Wakes the event loop.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         self.wakeup.wake();
     }
 
     /// Makes it unreadable. The loop then handles what has come, and other events of the same iteration.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.wakeup.clear();
         if let Some(participant) = &*self.participant.lock().unwrap_or_else(PoisonError::into_inner) {
             participant.respond(participant.question());
@@ -48,7 +48,7 @@ impl Descriptor {
     }
 
     /// Ends the part of the loop in a virtual clock, because it no longer watches the descriptor.
-    pub fn end_part(&self) {
+    pub(crate) fn end_part(&self) {
         drop(self.participant.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

@@ -7,6 +7,7 @@
 mod allocator;
 mod arrow_in;
 mod batches;
+mod call;
 mod client;
 mod completion_queue;
 mod cookie_jar;
@@ -40,6 +41,8 @@ mod _headgate {
 
     #[pymodule_export]
     use super::batches::{BatchFlow, BatchRuns, BatchTable};
+    #[pymodule_export]
+    use super::call::NativeCall;
     #[pymodule_export]
     use super::client::Client;
     #[pymodule_export]

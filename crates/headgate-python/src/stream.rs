@@ -1,15 +1,16 @@
 //! `ResponseStream`: one response whose body the caller reads while it arrives.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headgate_core::body_stream::{BodyStream, StreamRead};
 use headgate_engine::WakeCaller as _;
-use headgate_engine::{Arrived, Run};
+use headgate_engine::{Arrived, Call, Run};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::call::{CallDefaults, NativeCall, lock};
 use crate::completion_queue::{Request, SIGNAL_CHECK, Submission};
 use crate::descriptor::Descriptor;
 use crate::fork_safe::ForkSafe;
@@ -21,7 +22,8 @@ pub struct ResponseStream(ForkSafe<Streaming>);
 
 struct Streaming {
     submission: Submission,
-    ordinal: u64,
+    call: Arc<Mutex<Call>>,
+    request: Py<PyAny>,
     body: Arc<BodyStream>,
     /// Whether the caller has received the headers, or the outcome of a request that failed before them.
     has_headers: AtomicBool,
@@ -32,7 +34,7 @@ impl Streaming {
     fn close(&self) {
         if !self.has_headers.swap(true, Ordering::Relaxed) {
             self.submission.completions.close();
-            self.submission.run.cancel(self.ordinal);
+            lock(&self.call).cancel();
         }
         self.body.close();
     }
@@ -64,13 +66,21 @@ impl Drop for Streaming {
 
 impl ResponseStream {
     /// Sends the request. Returns `None` if the client is closed.
-    pub fn start(run: Arc<Run>, request: Request, descriptor: Option<Arc<Descriptor>>) -> Option<Self> {
-        let submission = Submission::of_one(run, descriptor);
+    pub(crate) fn start(
+        run: Arc<Run>,
+        request: &Bound<'_, PyAny>,
+        defaults: CallDefaults,
+        descriptor: Option<Arc<Descriptor>>,
+    ) -> PyResult<Option<Self>> {
+        let submission = Submission::of_one(run.clone(), descriptor);
         let waker = submission.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
-        let row = request.for_stream(submission.completions.reply_to(0), &submission.waker, body.clone());
-        let ordinal = submission.run.feed(vec![row])?;
-        Some(Self(ForkSafe::new(Streaming { submission, ordinal, body, has_headers: AtomicBool::new(false) })))
+        let (row, timeouts) =
+            request.extract::<Request>()?.streamed(body.clone()).into_call(defaults, &submission.waker);
+        let Some(call) = Call::submit(run, &submission.completions, 0, row, timeouts) else { return Ok(None) };
+        let (call, request) = (Arc::new(Mutex::new(call)), request.clone().unbind());
+        let has_headers = AtomicBool::new(false);
+        Ok(Some(Self(ForkSafe::new(Streaming { submission, call, request, body, has_headers }))))
     }
 }
 
@@ -80,8 +90,14 @@ impl ResponseStream {
     /// the wait, such as Ctrl-C, cancels the request. Returns `None` in a fork.
     fn wait_headers(&self, py: Python<'_>) -> PyResult<Option<NativeOutcome>> {
         let Some(streaming) = self.0.get() else { return Ok(None) };
-        let arrived = streaming.submission.wait_for_one(py).inspect_err(|_| streaming.close())?;
-        Ok(Some(streaming.receive(arrived)))
+        let waited = streaming.submission.wait_for_call(&streaming.call, streaming.request.bind(py));
+        Ok(Some(streaming.receive(waited.inspect_err(|_| streaming.close())?)))
+    }
+
+    /// Returns the call, which ends with the headers.
+    #[getter]
+    fn call(&self) -> Option<NativeCall> {
+        Some(NativeCall::of(self.0.get()?.call.clone()))
     }
 
     /// Waits shortly until headers or bytes arrive, or more of the request's body is wanted. Raises what Ctrl-C raises.

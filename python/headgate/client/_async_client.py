@@ -130,6 +130,7 @@ class AsyncClient(EngineClient):
         if options:
             request = sent_with(request, dict(options))
         check_is_request(request)
+        self._streams.check("task", request.url)
         self._use_loop()
         native = await async_native_of(request, self._engine.options)
         if isinstance(native.body, Source):

@@ -141,7 +141,7 @@ class Client(EngineClient):
             from headgate.client._request import sent_with  # noqa: PLC0415 - as `_send`
 
             request = sent_with(request, dict(options))
-        return send(self._engine, request)
+        return send(self._engine, self._streams, request)
 
     def get(self, url: "UrlLike", **options: Unpack["RequestKeywords"]) -> "Response":
         """Sends a GET request. See `request`.

@@ -11,11 +11,12 @@ from headgate._native import CookieJar as NativeJar
 from headgate._option import OptionSet
 from headgate.client._auth import AsyncClientAuthOption, ClientAuthOption
 from headgate.client._cookies import ClientCookiesOption, of_option
+from headgate.client._timeouts import CHANGED, ClientTimeoutOptions, of_calls_and_of_many
 from headgate.client._url import text_of
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._arguments import Arguments
 from headgate.jobs._job_options import JobOptions
-from headgate.jobs._options import ConnectionOptions, RequestLimitOptions, option_set
+from headgate.jobs._options import ConnectionOptions, option_set
 
 
 class _SharedKeywords(
@@ -29,7 +30,10 @@ class _SharedKeywords(
     keywords.ReadOptions,
     keywords.SelectedOptions,
     ConnectionOptions,
-    RequestLimitOptions,
+    keywords.ConcurrencyOption,
+    keywords.BodyLimitOptions,
+    ClientTimeoutOptions,
+    keywords.ResourceOptions,
     keywords.SettableRateOptions,
     keywords.HostByOption,
     keywords.CostRuleOptions,
@@ -56,10 +60,10 @@ class AsyncClientArguments(AsyncClientKeywords, SameMeaning, total=False):
     """The keyword arguments of a client for event loops."""
 
 
-CLIENT: Final = option_set(ClientKeywords, of="Client")
+CLIENT: Final = option_set(ClientKeywords, of="Client", **CHANGED)
 OF_CONNECTIONS: Final = tuple(ConnectionOptions.__annotations__)
 """The names of the options of connections."""
-ASYNC_CLIENT: Final = option_set(AsyncClientKeywords, of="AsyncClient")
+ASYNC_CLIENT: Final = option_set(AsyncClientKeywords, of="AsyncClient", **CHANGED)
 
 
 _UNBOUND: Final = (
@@ -85,7 +89,12 @@ class ClientOptions(JobOptions):
         # Each request may have a cost. The caller gets each failure, so failures never stop the run.
         has_costs = self.cost_rate is not None and self.cost_estimate is None
         vars(self).update(
-            base_url=base_url, params=params, app=app, cost_column="cost" if has_costs else None, max_failures="never"
+            of_calls_and_of_many(vars(self), given),
+            base_url=base_url,
+            params=params,
+            app=app,
+            cost_column="cost" if has_costs else None,
+            max_failures="never",
         )
 
     @property
@@ -111,9 +120,10 @@ def options_of(
     arguments = Arguments()
     if isinstance(given.get("cert"), tuple | list):
         arguments.wrong("cert", "must be one path: the private key has an option of its own, key='key.pem'")
-    if not isinstance(given.get("timeout", 0), int | float | timedelta):
-        kind = kind_of(given["timeout"])
-        arguments.wrong("timeout", f"must be a number of seconds, not {kind}: {OTHER_TIMEOUTS}")
+    for name in ("timeout", "connect_timeout", "total_timeout", "pool_timeout"):
+        if not isinstance(given.get(name), int | float | timedelta | None):
+            kind = kind_of(given[name])
+            arguments.wrong(name, f"must be a number of seconds, not {kind}: {OTHER_TIMEOUTS}")
     read = arguments.read(options, given)
     if given.get("auth") is not None and not base_url and not given.get("credentials_for"):
         arguments.wrong("auth", _UNBOUND)

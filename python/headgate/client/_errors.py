@@ -10,7 +10,8 @@ HeadgateError
     RequestTimeout          (TimeoutError)  a timeout of the request has passed
       ConnectTimeout                        no connection in time
       ReadTimeout                           the attempt had no complete response in time
-      TotalTimeout                          no response in time, over all attempts and the waits between them
+      TotalTimeout                          no response in time, over all attempts and all that the call waited for
+      PoolTimeout                           no slot in time, because of `concurrency` or a limit of the host
     ConnectionClosed        (ConnectionError)  the server closed the connection before the response was complete
     ProtocolError           (ConnectionError)  the server sent something other than HTTP
     BodyTooLarge            (ValueError)    the body is longer than `max_body_size`
@@ -57,7 +58,7 @@ class RequestError(HeadgateError):
             Empty in a base of several kinds.
         url: The URL of the request; empty if it has none.
         attempts: The number of attempts; 0 if nothing was sent.
-        elapsed_s: The time of the last attempt, in seconds.
+        elapsed_s: The time of the last attempt, in seconds; of a call that ended while it waited, that of the call.
     """
 
     kind: str = ""
@@ -164,10 +165,21 @@ class ReadTimeout(RequestTimeout, kind="timeout"):
 
 
 class TotalTimeout(RequestTimeout, kind="total_timeout"):
-    """There was no response in time (`total_timeout`), over all attempts and the waits between them.
+    """There was no response in time (`total_timeout`), over all attempts and everything that the call waited for.
 
     >>> headgate.TotalTimeout.kind, issubclass(headgate.TotalTimeout, headgate.RequestTimeout)
     ('total_timeout', True)
+    """
+
+
+class PoolTimeout(RequestTimeout, kind="pool_timeout"):
+    """The call had no slot in time (`pool_timeout`), or never will, as its thread or task holds all of them.
+
+    >>> with headgate.Client(concurrency=1, base_url="http://127.0.0.1:8080") as client:
+    ...     with client.stream("GET", "/bytes/1000") as response:
+    ...         client.get("/hello")
+    Traceback (most recent call last):
+    headgate.PoolTimeout: /hello: this thread has 1 stream open, and the client makes 1 request at a time: ...
     """
 
 

@@ -9,12 +9,11 @@ from headgate.batches._supply import close_source
 from headgate.client._content import Source, chunks_of
 from headgate.client._engine import Engine
 from headgate.client._request import NativeRequest
+from headgate.client._watch import looked_at
 
 T = TypeVar("T")
 
 _END: Final = object()
-_MAX_WAIT_S: Final = 3600.0
-"""The bound of one wait, which any event ends earlier."""
 
 
 class BodyFeeder:
@@ -106,13 +105,17 @@ def send_source(engine: Engine, request: NativeRequest, source: Source) -> Nativ
     """
     completions = engine.native.completion_queue(watched=False)
     feeder = BodyFeeder(source)
-    if completions is None or completions.submit(0, [request._replace(body=feeder.stream)]) is None:
+    request = request._replace(body=feeder.stream)
+    call = None if completions is None else completions.submit_call(0, request)
+    if completions is None or call is None:
         engine.raise_closed()
     try:
         while True:
-            arrived, _ = completions.wait_outcomes(1, 0.0 if feeder.feed() else _MAX_WAIT_S)
+            arrived, _ = completions.wait_outcomes(1, 0.0 if feeder.feed() else call.next_look_s)
             if arrived:
                 return arrived[0][1]
+            if call.next_look_s <= 0 and (outcome := looked_at(call, request)) is not None:
+                return outcome
     except BaseException:
         completions.close()
         raise

@@ -222,7 +222,7 @@ class RequestFlow:
         number = self._number
         self._number += len(requests)
         self._in_flight.update(zip(range(number, self._number), requests, strict=True))
-        if self.completions.submit(number, native) is None:
+        if not self.completions.submit(number, native):
             self._engine.raise_closed()
 
     def take_arrived(self, arrived: Sequence[tuple[int, NativeOutcome]], received_bytes: int) -> None:

@@ -10,6 +10,7 @@ from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._feeder import BodyFeeder
 from headgate.client._request import NativeRequest
+from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
 
 
@@ -73,7 +74,9 @@ async def send_source_async(engine: Engine, request: NativeRequest, source: Sour
     """
     completions = engine.native.completion_queue(watched=True)
     feeder = LoopFeeder(source)
-    if completions is None or completions.submit(0, [request._replace(body=feeder.stream)]) is None:
+    request = request._replace(body=feeder.stream)
+    call = None if completions is None else completions.submit_call(0, request)
+    if completions is None or call is None:
         engine.raise_closed()
     loop = asyncio.get_running_loop()
     has_arrived = asyncio.Event()
@@ -85,7 +88,12 @@ async def send_source_async(engine: Engine, request: NativeRequest, source: Sour
             has_arrived.set()
         feeder.wake()
 
+    def deliver(outcome: NativeOutcome) -> None:
+        outcomes.append(outcome)
+        has_arrived.set()
+
     loop.add_reader(completions.fileno(), take_arrived)
+    timer = CallTimer(loop, call, request, deliver)
     try:
         take_arrived()
         feeder.begin(has_arrived.set)
@@ -101,5 +109,6 @@ async def send_source_async(engine: Engine, request: NativeRequest, source: Sour
         completions.close()
         raise
     finally:
+        timer.cancel()
         loop.remove_reader(completions.fileno())
         await feeder.aclose()

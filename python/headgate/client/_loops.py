@@ -6,10 +6,11 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
-from headgate._native import NativeOutcome
+from headgate._native import NativeCall, NativeOutcome
 from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
-from headgate.client._request import Native
+from headgate.client._request import NativeRequest
+from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
@@ -19,10 +20,25 @@ _MAX_TAKEN: Final = 1024
 """The bound of responses that one iteration of the loop takes."""
 
 
+class _Waiting:
+    """A call that a task awaits."""
+
+    __slots__ = ("call", "future", "request", "timer")
+
+    def __init__(self, call: NativeCall, request: NativeRequest, future: "asyncio.Future[NativeOutcome]") -> None:
+        self.call = call
+        self.request = request
+        self.future = future
+        self.timer: CallTimer | None = None
+
+
 class LoopResponses:
     """The requests and responses of one event loop. Only the thread of the loop uses it.
 
     It refers to the loop only while a response is awaited, because it lives as long as the loop does.
+
+    A call gets a timer when it is first looked at, or if it has timeouts of its own. Calls with those of the client are
+    first looked at in the order of their submission, so that most need no timer.
     """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
@@ -30,14 +46,16 @@ class LoopResponses:
         self.completions = completions if completions is not None else engine.raise_closed()
         self._engine = engine
         self._number = 0
-        self._waiting: dict[int, asyncio.Future[NativeOutcome]] = {}
+        # Calls in the order of their submission, until they get a timer.
+        self._waiting: dict[int, _Waiting] = {}
+        self._timed: dict[int, _Waiting] = {}
         self._is_watched = True
         self._is_check_scheduled = False
         self._is_finishing = False
         loop.add_reader(self.completions.fileno(), self.take_arrived)
         self.take_arrived()
 
-    def send(self, request: Native) -> Coroutine[Any, Any, NativeOutcome]:
+    def send(self, request: NativeRequest) -> Coroutine[Any, Any, NativeOutcome]:
         """Returns a coroutine that sends a request, waits, and returns the response.
 
         Cancelling it cancels the exchange.
@@ -48,31 +66,48 @@ class LoopResponses:
         app: ServedApp | None = self._engine.options.app
         return self._send(request) if app is None else self._send_to_app(request, app)
 
-    async def _send_to_app(self, request: Native, app: "ServedApp") -> NativeOutcome:
+    async def _send_to_app(self, request: NativeRequest, app: "ServedApp") -> NativeOutcome:
         with app.called(request) as of_app:
             outcome = await self._send(of_app)
         app.check(outcome)
         return outcome
 
-    async def _send(self, request: Native) -> NativeOutcome:
+    async def _send(self, request: NativeRequest) -> NativeOutcome:
         number = self._number
         self._number += 1
-        ordinal = self.completions.submit(number, [request])
-        if ordinal is None:
+        call = self.completions.submit_call(number, request)
+        if call is None:
             self._engine.raise_closed()
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[NativeOutcome] = loop.create_future()
-        self._waiting[number] = future
+        waiting = self._waiting[number] = _Waiting(call, request, loop.create_future())
+        if request.own is not None:
+            self._start_timer(loop, number)
         if not self._is_check_scheduled:
             self._is_check_scheduled = True
-            loop.call_later(MEMORY_CHECK_S, self._check_memory)
+            loop.call_later(min(MEMORY_CHECK_S, call.next_look_s), self._check)
         try:
-            return await await_interruptibly(future)
+            return await await_interruptibly(waiting.future)
         except asyncio.CancelledError:
-            if self._waiting.pop(number, None) is not None and ordinal is not None:
-                self.completions.cancel(ordinal)
+            if self._pop(number) is not None:
+                call.cancel()
             self._retire_if_finished(loop)
             raise
+
+    def _start_timer(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
+        waiting = self._timed[number] = self._waiting.pop(number)
+        waiting.timer = CallTimer(loop, waiting.call, waiting.request, lambda outcome: self._deliver(number, outcome))
+
+    def _pop(self, number: int) -> _Waiting | None:
+        """Removes and returns a call that is awaited, and stops its timer."""
+        waiting = self._waiting.pop(number, None) or self._timed.pop(number, None)
+        if waiting is not None and waiting.timer is not None:
+            waiting.timer.cancel()
+        return waiting
+
+    def _deliver(self, number: int, outcome: NativeOutcome) -> None:
+        waiting = self._pop(number)
+        if waiting is not None and not waiting.future.done():
+            waiting.future.set_result(outcome)
 
     def take_arrived(self) -> None:
         """Sets the results of the futures whose responses have arrived."""
@@ -84,13 +119,11 @@ class LoopResponses:
         """Takes responses that have arrived. Returns whether there were any."""
         arrived = self.completions.try_outcomes(_MAX_TAKEN)[0]
         for number, response in arrived:
-            future = self._waiting.pop(number, None)
-            if future is not None and not future.done():
-                future.set_result(response)
+            self._deliver(number, response)
         return bool(arrived)
 
     def _retire_if_finished(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._is_finishing and not self._waiting:
+        if self._is_finishing and not self._waiting and not self._timed:
             self.retire(loop)
 
     def finish(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -98,12 +131,22 @@ class LoopResponses:
         self._is_finishing = True
         self._retire_if_finished(loop)
 
-    def _check_memory(self) -> None:
-        """Returns memory of outcomes that no task takes, because an awaited response may wait for it."""
-        self._is_check_scheduled = bool(self._waiting) and self._is_watched
-        if self._is_check_scheduled:
-            self.completions.release_memory()
-            asyncio.get_running_loop().call_later(MEMORY_CHECK_S, self._check_memory)
+    def _check(self) -> None:
+        """Starts the timers of calls that are due, and returns memory of outcomes that no task takes."""
+        self._is_check_scheduled = bool(self._waiting or self._timed) and self._is_watched
+        if not self._is_check_scheduled:
+            return
+        # An awaited response may wait for that memory.
+        self.completions.release_memory()
+        loop, delay_s = asyncio.get_running_loop(), MEMORY_CHECK_S
+        while self._waiting:
+            number, oldest = next(iter(self._waiting.items()))
+            due_s = oldest.call.next_look_s
+            if due_s > 0:
+                delay_s = min(delay_s, due_s)
+                break
+            self._start_timer(loop, number)
+        loop.call_later(delay_s, self._check)
 
     def retire(self, loop: asyncio.AbstractEventLoop) -> None:
         """Takes the responses that have arrived, fails the other requests, and stops watching. Idempotent."""
@@ -113,13 +156,13 @@ class LoopResponses:
         loop.remove_reader(self.completions.fileno())
         while self._take():
             pass
-        remaining, self._waiting = self._waiting, {}
-        for future in remaining.values():
-            if not future.done():
+        for number in [*self._waiting, *self._timed]:
+            waiting = self._pop(number)
+            if waiting is not None and not waiting.future.done():
                 try:
                     self._engine.raise_closed()
                 except RuntimeError as refusal:
-                    future.set_exception(refusal)
+                    waiting.future.set_exception(refusal)
 
 
 class Loops:

@@ -10,10 +10,10 @@ from headgate.client._client_options import ClientOptions
 from headgate.client._content import Source
 from headgate.client._errors import InvalidRequest
 from headgate.client._headers import RequestHeaders, encoded
+from headgate.client._own_options import OF_CLIENT
 from headgate.client._pairs import items_of
 from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import (
-    OF_CLIENT,
     Native,
     NativeRequest,
     Request,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 
-from headgate._checks import check, kind_of, one_of, seconds_of
-from headgate._foreign import OTHER_TIMEOUTS, RedirectKeywords, hint, translated, unexpected
+from headgate._checks import kind_of
+from headgate._foreign import RedirectKeywords, hint, translated, unexpected
 from headgate._native import UploadStream
 from headgate._url_user import without_user
 from headgate.client._auth import AsyncCallAuth, CallAuth
@@ -18,12 +18,12 @@ from headgate.client._content import AsyncContent, Content, Piece, Source
 from headgate.client._cookie_jar import CookieSource
 from headgate.client._cookies import header_of
 from headgate.client._headers import Headers, RequestHeaders, encoded
+from headgate.client._own_options import OF_CLIENT, OfClient, OwnKeywords, OwnOptions, own_options
 from headgate.client._pairs import Pairs, items_of, pairs_of
 from headgate.client._tag import Tag_co
 from headgate.client._url import UrlLike, UrlObject, text_of
 from headgate.jobs._auth import is_function, is_token_source, must_be, user_of
 from headgate.jobs._option_entry import Redirects
-from headgate.jobs._options import ENTRIES
 
 RequestLike: TypeAlias = "str | UrlObject | Request | Mapping[str, Any]"
 """A request as callers write it: a URL, a `Request`, or a mapping with the attributes of one."""
@@ -39,6 +39,7 @@ class NativeRequest(NamedTuple):
         credentials: More headers, which are sent only where the credentials of the client are.
         without_credentials: Whether no credentials of the client are sent.
         without_headers: The names of headers of the client that are not sent.
+        own: Options that replace those of the client.
         defect: Why the request can't be sent; it fails with this message.
     """
 
@@ -50,9 +51,8 @@ class NativeRequest(NamedTuple):
     without_headers: Sequence[str] = ()
     body: bytes | list[Piece] | Source | UploadStream | None = None
     body_type: str | None = None
-    timeout: float | None = None
-    redirects: str | None = None
     cost: int | None = None
+    own: OwnOptions | None = None
     defect: str | None = None
 
 
@@ -60,9 +60,6 @@ Native: TypeAlias = str | NativeRequest
 """A URL alone is also a request."""
 
 _MAX_COST: Final = 2**63
-
-OF_CLIENT: Final = "client"
-"""The `auth` of a request with the credentials of its client."""
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
@@ -89,12 +86,20 @@ class Request(Generic[Tag_co]):
         files: Files of a form: a name with the content, or with a tuple
             `(file name, content, media type, headers of the part)`, of which the last one or two may be missing.
         json: A value that is sent as JSON.
-        timeout: Seconds, or a `timedelta`, for each attempt, in place of the client's.
+        timeout: Seconds, or a `timedelta`, for each attempt; `None` means no timeout. `"client"`, the default of this
+            and of the next seven, means as the client does.
+        connect_timeout: The same for connecting.
+        total_timeout: The same for the whole call, whatever it waits for: for all attempts, and for what comes before
+            them. One of many requests has this time from its first attempt on.
+        pool_timeout: The same for the wait for a slot, see `concurrency` of the client. One of many requests has none.
+        retries: Retries after the first attempt.
+        max_body_size: Bytes of the longest response body.
+        redirects: Which redirects are followed: `follow`, `same-origin` or `none`.
+        max_redirects: The most redirects that are followed.
         auth: The credentials of this request: `(user, password)`; a function, which is called with the request, a
             `headgate.PreparedRequest`, before it is sent, once and not for each retry, and changes it or returns
             another (of an `AsyncClient` it may be asynchronous); or `None`, with which none of the client's are sent.
             `"client"`, the default, means the client's.
-        redirects: Which redirects are followed: `follow`, `same-origin` or `none`; `None` means as the client does.
         cost: The cost for the client's `cost_rate`, a number of 0 or more, rounded up; `None` means 1, or the client's
             `cost_estimate`.
         tag: Any value by which the caller recognises the request. Type checkers know the type of `outcome.tag` from it.
@@ -111,9 +116,15 @@ class Request(Generic[Tag_co]):
     data: Data | None = None
     files: AsyncFiles | None = None
     json: Any = None
-    timeout: float | timedelta | None = None
-    auth: AsyncCallAuth | Literal["client"] | None = OF_CLIENT
-    redirects: Redirects | None = None
+    timeout: float | timedelta | OfClient | None = OF_CLIENT
+    connect_timeout: float | timedelta | OfClient | None = OF_CLIENT
+    total_timeout: float | timedelta | OfClient | None = OF_CLIENT
+    pool_timeout: float | timedelta | OfClient | None = OF_CLIENT
+    retries: int | OfClient = OF_CLIENT
+    max_body_size: int | OfClient = OF_CLIENT
+    redirects: Redirects | OfClient = OF_CLIENT
+    max_redirects: int | OfClient = OF_CLIENT
+    auth: AsyncCallAuth | OfClient | None = OF_CLIENT
     cost: float | None = None
     tag: Tag_co = None  # type: ignore[assignment] # without a tag its type is unknown
 
@@ -176,11 +187,10 @@ class Request(Generic[Tag_co]):
         body, kind = body_of(self.content, self.data, self.files, self.json, headers)
         if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
-        timeout = None if self.timeout is None else _timeout(self.timeout)
-        redirects = None if self.redirects is None else _redirects(self.redirects)
         cost = None if self.cost is None else _cost(self.cost)
         method = method_of(self.method)
-        return NativeRequest(url, method, headers, (), self.auth is None, removed, body, kind, timeout, redirects, cost)
+        own = own_options(self)
+        return NativeRequest(url, method, headers, (), self.auth is None, removed, body, kind, cost, own)
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
@@ -247,22 +257,6 @@ def method_of(method: object) -> str:
     return method.upper()
 
 
-def _timeout(given: object) -> float:
-    timeout = seconds_of(given)
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"timeout must be a number of seconds, not {kind_of(timeout)}: {OTHER_TIMEOUTS}")
-    if not 0 < timeout <= 365 * 86_400:
-        raise ValueError(f"timeout must be seconds above 0, not {timeout!r}")
-    return timeout
-
-
-def _redirects(redirects: object) -> str:
-    if not isinstance(redirects, str):
-        raise TypeError(f"redirects must be text such as 'none', not {kind_of(redirects)}")
-    check("redirects", redirects, one_of(ENTRIES["redirects"].choices))
-    return redirects
-
-
 def _cost(cost: object) -> int:
     if isinstance(cost, bool) or not isinstance(cost, int | float):
         raise TypeError(f"cost must be a number, not {kind_of(cost)}")
@@ -282,7 +276,7 @@ def _basic(auth: object) -> bytes:
     return b"Basic " + base64.b64encode(user)
 
 
-class _SharedKeywords(RedirectKeywords, total=False):
+class _SharedKeywords(RedirectKeywords, OwnKeywords, total=False):
     """The keyword arguments of requests, which `headgate.Request` describes, and other names of `redirects`."""
 
     headers: HeadersLike | None
@@ -290,8 +284,6 @@ class _SharedKeywords(RedirectKeywords, total=False):
     params: Pairs | str | None
     data: Data | None
     json: Any
-    timeout: float | timedelta | None
-    redirects: Redirects | None
     cost: float | None
 
 
@@ -314,16 +306,16 @@ class AsyncRequestKeywords(_SharedKeywords, total=False):
 class SendKeywords(RedirectKeywords, total=False):
     """The keyword arguments of `Client.send`, which replace the attributes of the request."""
 
-    auth: CallAuth | Literal["client"] | None
-    redirects: Redirects | None
+    auth: CallAuth | OfClient | None
+    redirects: Redirects | OfClient
     stream: Literal[False]
 
 
 class AsyncSendKeywords(RedirectKeywords, total=False):
     """The keyword arguments of `AsyncClient.send`."""
 
-    auth: AsyncCallAuth | Literal["client"] | None
-    redirects: Redirects | None
+    auth: AsyncCallAuth | OfClient | None
+    redirects: Redirects | OfClient
     stream: Literal[False]
 
 

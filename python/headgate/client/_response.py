@@ -327,7 +327,7 @@ def error_of(request: RequestLike, response: NativeOutcome, index: int | None = 
     return error_from(response.error, facts, index)
 
 
-_ADVICE: Final = {"body_too_large": "raise max_body_size"}
+_ADVICE: Final = {"body_too_large": "raise max_body_size, of the client or of the call"}
 
 
 class ErrorFacts(NamedTuple):

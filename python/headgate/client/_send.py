@@ -3,11 +3,12 @@
 from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._native_requests import native_of
+from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Request, check_is_request
 from headgate.client._response import Response, response_of
 
 
-def send(engine: Engine, request: Request) -> Response:
+def send(engine: Engine, streams: OpenStreams, request: Request) -> Response:
     """Sends a request, and waits for its response.
 
     Raises:
@@ -16,6 +17,7 @@ def send(engine: Engine, request: Request) -> Response:
         RuntimeError: The client is closed.
     """
     check_is_request(request)
+    streams.check("thread", request.url)
     prepared = native_of(request, engine.options)
     if isinstance(prepared.body, Source):
         from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body

@@ -1,12 +1,11 @@
 """A response whose body is read while it arrives, for threads and for event loops."""
 
 import asyncio
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, AnyStr, NoReturn
+from typing import TYPE_CHECKING, AnyStr, NamedTuple, NoReturn
 
 from headgate import _format
 from headgate._facts import Fact
@@ -16,10 +15,11 @@ from headgate.client._engine import Engine
 from headgate.client._feeder import BodyFeeder, feed_until
 from headgate.client._loop_feeder import LoopFeeder
 from headgate.client._native_requests import async_native_of, native_of
-from headgate.client._open_streams import OpenStreams
-from headgate.client._request import Request
+from headgate.client._open_streams import HeldSlot, OpenStreams
+from headgate.client._request import NativeRequest, Request
 from headgate.client._response import ErrorFacts, Response, error_from, error_of
 from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
+from headgate.client._watch import CallTimer, looked_at
 from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
@@ -46,16 +46,27 @@ class _ClosedStream:
         """Does nothing."""
 
 
+class _OpenedStream(NamedTuple):
+    """A stream of the engine, with what belongs to it.
+
+    Attributes:
+        held: The slot that it holds until its body has ended.
+        app: The application that responds; reading the body raises its exceptions.
+    """
+
+    stream: ResponseStream
+    held: HeldSlot
+    app: "ServedApp | None"
+
+
 class Streamed(Response):
     """The base of responses whose body is read while it arrives."""
 
-    def __init__(
-        self, request: Request, native: NativeOutcome, stream: ResponseStream, app: "ServedApp | None" = None
-    ) -> None:
+    def __init__(self, request: Request, native: NativeOutcome, opened: _OpenedStream) -> None:
         super().__init__(request, native)
-        # Reading the body raises its exceptions.
-        self._app = app
-        self._stream: ResponseStream | _ClosedStream = stream
+        self._stream: ResponseStream | _ClosedStream = opened.stream
+        self._held = opened.held
+        self._app = opened.app
         self._started_at = time.monotonic()
         self._is_begun = False
         self._is_closed = False
@@ -135,6 +146,7 @@ class Streamed(Response):
         self._is_closed = True
         stream, self._stream = self._stream, _ClosedStream(self._stream.received_bytes)
         stream.close()
+        self._held.release()
 
     def _raise_closed(self) -> NoReturn:
         raise RuntimeError("the response is closed: its body can be read only inside the block of stream()")
@@ -169,14 +181,9 @@ class StreamedResponse(Streamed):
     __module__ = "headgate"
 
     def __init__(
-        self,
-        request: Request,
-        native: NativeOutcome,
-        stream: ResponseStream,
-        app: "ServedApp | None" = None,
-        feeder: BodyFeeder | None = None,
+        self, request: Request, native: NativeOutcome, opened: _OpenedStream, feeder: BodyFeeder | None = None
     ) -> None:
-        super().__init__(request, native, stream, app)
+        super().__init__(request, native, opened)
         # The body of the request, which continues while that of the response is read.
         self._feeder = feeder
 
@@ -280,10 +287,10 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
 
     Raises:
         RequestError: There is no usable response, or the request is invalid.
-        RuntimeError: The client is closed, or the thread has the maximum number of open streams.
+        RuntimeError: The client is closed.
     """
     with (
-        streams.counted(threading.get_ident(), "thread"),
+        streams.hold("thread", request.url) as held,
         engine.request_for_app(native_of(request, engine.options)) as prepared,
     ):
         native_request, feeder = prepared, None
@@ -294,14 +301,15 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
         if stream is None:
             engine.raise_closed()
         try:
-            native = stream.wait_headers() if feeder is None else feed_until(feeder, stream, stream.try_headers)
+            native = stream.wait_headers() if feeder is None else _fed_headers(feeder, stream, native_request)
             if native is None:
                 engine.raise_closed()
             engine.raise_of_app(native)
             error = error_of(request, native)
             if error is not None:
                 raise error
-            response = StreamedResponse(request, native, stream, engine.options.app, feeder)
+            opened = _OpenedStream(stream, held, engine.options.app)
+            response = StreamedResponse(request, native, opened, feeder)
             try:
                 yield response
             finally:
@@ -310,6 +318,19 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
             stream.close()
             if feeder is not None:
                 feeder.close()
+
+
+def _fed_headers(feeder: BodyFeeder, stream: ResponseStream, request: NativeRequest) -> NativeOutcome | None:
+    """Waits for the response without its body, while the body of the request is fed."""
+    call = stream.call
+
+    def take() -> NativeOutcome | None:
+        headers = stream.try_headers()
+        if headers is None and call is not None and call.next_look_s <= 0:
+            return looked_at(call, request)
+        return headers
+
+    return feed_until(feeder, stream, take)
 
 
 class StreamReader:
@@ -331,14 +352,27 @@ class StreamReader:
             if self._feeder is not None:
                 self._feeder.wake()
 
-    async def headers(self, stream: ResponseStream) -> NativeOutcome:
+    async def headers(self, stream: ResponseStream, request: NativeRequest) -> NativeOutcome:
         """Waits for the response without its body, and returns it."""
-        while True:
-            self._has_arrived.clear()
-            response = stream.try_headers()
-            if response is not None:
-                return response
-            await self._wait()
+        late: list[NativeOutcome] = []
+
+        def deliver(outcome: NativeOutcome) -> None:
+            late.append(outcome)
+            self._has_arrived.set()
+
+        call = stream.call
+        timer = None if call is None else CallTimer(self._loop, call, request, deliver)
+        try:
+            while not late:
+                self._has_arrived.clear()
+                response = stream.try_headers()
+                if response is not None:
+                    return response
+                await self._wait()
+            return late[0]
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def piece(self) -> bytes | None:
         """Waits for the next piece of the body: it is empty at the end, and `None` in a fork."""
@@ -384,15 +418,8 @@ class AsyncStreamedResponse(Streamed):
 
     __module__ = "headgate"
 
-    def __init__(
-        self,
-        request: Request,
-        native: NativeOutcome,
-        stream: ResponseStream,
-        reader: StreamReader,
-        app: "ServedApp | None" = None,
-    ) -> None:
-        super().__init__(request, native, stream, app)
+    def __init__(self, request: Request, native: NativeOutcome, opened: _OpenedStream, reader: StreamReader) -> None:
+        super().__init__(request, native, opened)
         self._reader = reader
 
     def aiter_bytes(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
@@ -502,10 +529,10 @@ async def open_async_stream(
 
     Raises:
         RequestError: There is no usable response, or the request is invalid.
-        RuntimeError: The client is closed, or the task has the maximum number of open streams.
+        RuntimeError: The client is closed.
     """
     with (
-        streams.counted(id(asyncio.current_task()), "task"),
+        streams.hold("task", request.url) as held,
         engine.request_for_app(await async_native_of(request, engine.options)) as prepared,
     ):
         native_request, feeder = prepared, None
@@ -517,12 +544,13 @@ async def open_async_stream(
             engine.raise_closed()
         reader = StreamReader(stream, feeder)
         try:
-            native = await reader.headers(stream)
+            native = await reader.headers(stream, native_request)
             engine.raise_of_app(native)
             error = error_of(request, native)
             if error is not None:
                 raise error
-            response = AsyncStreamedResponse(request, native, stream, reader, engine.options.app)
+            opened = _OpenedStream(stream, held, engine.options.app)
+            response = AsyncStreamedResponse(request, native, opened, reader)
             try:
                 yield response
             finally:

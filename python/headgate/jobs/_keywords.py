@@ -201,12 +201,17 @@ class BodyLimitOptions(TypedDict, total=False):
     truncate_body: bool
 
 
-class ResourceOptions(TypedDict, total=False):
-    """Timeouts of requests, threads and memory."""
+class AttemptTimeoutOptions(TypedDict, total=False):
+    """Timeouts of an attempt."""
 
-    threads: int | None
     timeout: float | timedelta
     connect_timeout: float | timedelta
+
+
+class ResourceOptions(TypedDict, total=False):
+    """Timeouts of responses, threads and memory."""
+
+    threads: int | None
     first_byte_timeout: float | timedelta | None
     idle_timeout: float | timedelta | None
     max_memory: int | None

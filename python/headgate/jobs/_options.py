@@ -64,7 +64,13 @@ class ConnectionOptions(
     """The options of connections; a retry has them, too."""
 
 
-class RequestLimitOptions(keywords.ConcurrencyOption, keywords.BodyLimitOptions, keywords.ResourceOptions, total=False):
+class RequestLimitOptions(
+    keywords.ConcurrencyOption,
+    keywords.BodyLimitOptions,
+    keywords.AttemptTimeoutOptions,
+    keywords.ResourceOptions,
+    total=False,
+):
     """Limits of requests: concurrency, bodies, timeouts, memory."""
 
 

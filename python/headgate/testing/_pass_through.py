@@ -53,12 +53,13 @@ class PassThrough:
         if engine is None:
             of_all = _NetworkOptions(base_url="", params=(), **{**options, **_OF_REQUESTS})
             engine = self._engines[number] = _native.Client(of_all)
-        stream = engine.start_stream(_native_request(request), watched=True)
+        native = _native_request(request)
+        stream = engine.start_stream(native, watched=True)
         if stream is None:
             return _fail(connection, ("connection_closed", "the mock has ended", None))
         reader = StreamReader(stream)
         try:
-            outcome = await reader.headers(stream)
+            outcome = await reader.headers(stream, native)
             if outcome.error is not None:
                 return _fail(connection, outcome.error)
             headers = [pair for pair in outcome.headers if pair[0].lower() not in _OF_ONE_CONNECTION]

@@ -63,6 +63,11 @@ impl Addresses {
         self.waiting.remove(name).unwrap_or_default()
     }
 
+    /// Returns all waiting rows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.waiting.values().flatten()
+    }
+
     /// Removes all waiting rows.
     pub(super) fn drain(&mut self) -> Vec<Row> {
         self.to_resolve.clear();

@@ -22,7 +22,7 @@ const FIRST_PROBE: Duration = Duration::from_secs(1);
 const LONGEST_PROBE: Duration = Duration::from_secs(30);
 /// A pause ends up to this share later than the server requested, so that clients do not return all at once.
 const SPREAD: f64 = 0.05;
-const LONGEST_SPREAD: Duration = Duration::from_millis(500);
+pub(super) const LONGEST_SPREAD: Duration = Duration::from_millis(500);
 /// The upper bound of a pause, well below what a clock can represent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(366 * 86_400);
 /// A failure is remembered for this long where the host gets no further requests.
@@ -229,13 +229,13 @@ impl Breaker {
         matches!(self.allowed(now), Allowed::InFlight(_))
     }
 
-    /// Returns the end of the last pause that the host requested.
-    pub(super) fn paused_until(&self) -> Option<Instant> {
-        self.paused_until
+    /// Returns the end of the pause that the host has requested, if it is paused.
+    pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.paused_until.filter(|until| now < *until)
     }
 
     pub(super) fn is_paused(&self, now: Instant) -> bool {
-        self.paused_until.is_some_and(|until| now < until)
+        self.paused_until(now).is_some()
     }
 
     /// Returns whether the breaker limits nothing and remembers no failure.

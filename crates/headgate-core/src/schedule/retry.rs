@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::error::{ErrorKind, Failure, HostEvidence, LoadEvidence, NetworkEvidence, Processed};
 use crate::limits::{RetryOn, Retrying};
 use crate::random::Rng;
-use crate::row::Before;
+use crate::row::{Before, OwnRetrying};
 
 /// How long fetching credentials may take before a row of [`NewCredentials::Later`] is sent.
 const LATER: Duration = Duration::from_millis(500);
@@ -41,6 +41,8 @@ pub struct FinishedAttempt {
     pub before: Option<Before>,
     /// When the first of all attempts began.
     pub first: Instant,
+    /// The row's own options.
+    pub own: OwnRetrying,
     /// When this one began, at the host that it ended at.
     pub started: Instant,
     /// Whether a second request has the effect of a single one, or the server can recognise it.
@@ -167,17 +169,15 @@ impl FinishedAttempt {
             None => {}
         }
         let retries_before = self.before.map_or(0, |before| before.attempts - u16::from(before.was_refused));
-        if retries_before >= rules.retries || !self.end.is_retryable(&rules.on) {
+        if retries_before >= self.own.retries.unwrap_or(rules.retries) || !self.end.is_retryable(&rules.on) {
             return RetryDecision::No;
         }
         if !(self.is_idempotent || rules.non_idempotent || self.was_not_processed()) {
             return RetryDecision::NotIdempotent;
         }
         let due = now + backoff(rules, retries_before, rng);
-        match rules.total_timeout {
-            Some(timeout) if due >= self.first + timeout => RetryDecision::No,
-            _ => RetryDecision::At(due),
-        }
+        let ends_at = self.own.ends_at(self.first, rules.total_timeout);
+        if ends_at.is_some_and(|ends_at| due >= ends_at) { RetryDecision::No } else { RetryDecision::At(due) }
     }
 }
 
@@ -191,6 +191,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::row::TotalTimeout;
 
     fn ended(error: Option<ErrorKind>, status: Option<u16>) -> AttemptEnd {
         AttemptEnd { status, error, is_lasting: false, is_refused: false, is_ours: false }
@@ -202,6 +203,7 @@ mod tests {
             body_continues: false,
             before: None,
             first: started,
+            own: OwnRetrying::default(),
             started,
             is_idempotent: true,
             body_is_consumed: false,
@@ -276,6 +278,26 @@ mod tests {
         let unavailable = attempt(started, ended(None, Some(503)));
         assert!(!is_retried(&rules, unavailable.end, &FinishedAttempt { first, ..unavailable }));
         assert!(is_retried(&rules, unavailable.end, &unavailable));
+        for (expected, total_timeout) in [
+            (true, TotalTimeout::After(Duration::from_secs(20))),
+            (false, TotalTimeout::At(started)),
+            (true, TotalTimeout::At(started + Duration::from_secs(20))),
+        ] {
+            let own = OwnRetrying { total_timeout: Some(total_timeout), ..OwnRetrying::default() };
+            assert_eq!(expected, is_retried(&rules, unavailable.end, &FinishedAttempt { first, own, ..unavailable }));
+        }
+    }
+
+    #[test]
+    fn a_row_may_have_its_own_number_of_retries() {
+        let unavailable = attempt(Instant::now(), ended(None, Some(503)));
+        for (expected, retries, of_run) in [(false, Some(0), 3), (true, Some(1), 0), (true, None, 3), (false, None, 0)]
+        {
+            let rules = Retrying { retries: of_run, ..Retrying::default() };
+            let own = OwnRetrying { retries, ..OwnRetrying::default() };
+            let attempt = FinishedAttempt { own, ..unavailable };
+            assert_eq!(expected, is_retried(&rules, attempt.end, &attempt), "{retries:?} of {of_run}");
+        }
     }
 
     #[test]

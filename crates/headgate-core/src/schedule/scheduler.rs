@@ -10,6 +10,8 @@
 //! flight.
 
 mod finishing;
+pub mod lookup;
+mod pausing;
 mod readiness;
 pub mod rereading;
 mod stalling;
@@ -423,16 +425,17 @@ impl Scheduler {
     }
 
     fn too_late(&self, row: &Row, now: Instant) -> Option<Failure> {
-        let timeout = self.rules.retrying.total_timeout?;
+        let first = row.first_began();
         // Rows have real times, and a caller that waits for one waits in real time.
-        let (began, now) = match row.first_began()? {
-            began if row.reply_to.is_some() => (began, self.clock.real(now)),
-            began => (self.clock.awake(began), now),
+        let (began, now) = match first {
+            Some(began) if row.reply_to.is_none() => (self.clock.awake(began), now),
+            began => (began.unwrap_or(now), self.clock.real(now)),
         };
-        let is_late = now >= began + timeout;
-        is_late.then(|| {
+        let ends_at = row.own_retrying().ends_at(began, self.rules.retrying.total_timeout)?;
+        (now >= ends_at).then(|| {
             let what = match row.chain() {
                 Some(_) => "the total timeout passed while the row waited for the host of its redirect",
+                None if first.is_none() => "the total timeout passed before the first attempt could start",
                 None => "the total timeout passed before the next attempt could start",
             };
             Failure::new(ErrorKind::TotalTimeout, what).with_option(OptionName::TotalTimeout)

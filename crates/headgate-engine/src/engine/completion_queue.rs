@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use headgate_core::call::CallLimits;
 use headgate_core::row::{Outcome, OutcomeReceiver, ReplyTo};
 use headgate_core::selected::SelectValues;
 use headgate_core::virtual_clock;
@@ -92,8 +93,12 @@ impl CompletionQueue {
 
     /// Returns what sends the outcome of a row here.
     pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
-        let me: Arc<dyn OutcomeReceiver> = self.me.upgrade()?;
-        Some(ReplyTo::new(me, number))
+        Some(ReplyTo::new(self.me.upgrade()?, number, None))
+    }
+
+    /// Returns the same for a row that is a call, with these limits.
+    pub(crate) fn reply_to_call(&self, number: u64, limits: CallLimits) -> Option<Arc<ReplyTo>> {
+        Some(ReplyTo::new(self.me.upgrade()?, number, Some(limits)))
     }
 
     /// Takes up to `max` outcomes that have arrived, and no more than 16 MiB of bodies.

@@ -8,6 +8,7 @@ use std::future::poll_fn;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use headgate_core::call::CallStage;
 use headgate_core::clock;
 use headgate_core::row::Row;
 use headgate_core::schedule::host_queues::HostIndex;
@@ -191,7 +192,12 @@ impl Lanes {
 
     /// Notes that the request of a lane's row was sent.
     pub(super) fn note_sent(&self, index: LaneIndex) {
-        self.at(index, |lane| lane.is_sent = true);
+        self.at(index, |lane| {
+            lane.is_sent = true;
+            if let Some(row) = &lane.row {
+                row.record(CallStage::Sent);
+            }
+        });
     }
 
     /// Ends all lanes that have a row in flight, and returns these rows, each with the number of its attempts. They are left

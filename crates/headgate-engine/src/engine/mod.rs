@@ -29,7 +29,7 @@ mod worker_index;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use headgate_core::clock;
@@ -298,6 +298,12 @@ impl Engine {
 }
 
 impl Assigned {
+    /// Returns the number of attempts in flight.
+    pub(crate) fn in_flight(&self) -> u32 {
+        let of = |stats: &Mutex<WorkerStats>| stats.lock().unwrap_or_else(PoisonError::into_inner).lanes.in_flight();
+        self.stats.iter().map(|stats| of(stats)).sum()
+    }
+
     /// Cancels rows that wait or are in flight: they fail as `cancelled`. Rows that have ended, or were not read yet, are
     /// unaffected.
     pub(crate) fn cancel(&self, rows: RowsToCancel) {

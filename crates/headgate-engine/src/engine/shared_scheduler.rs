@@ -196,7 +196,7 @@ impl SharedScheduler {
     }
 
     /// Returns the scheduler, and what awake time it is there: a stall that ends now is excused first.
-    pub(super) fn lock_at(&self, now: Instant) -> (MutexGuard<'_, Scheduler>, Instant) {
+    pub(crate) fn lock_at(&self, now: Instant) -> (MutexGuard<'_, Scheduler>, Instant) {
         let mut scheduler = self.lock();
         if scheduler.is_late(now)
             && let Some(stall) = scheduler.observe(ClockReading::now())

@@ -3,6 +3,7 @@
 
 mod batch_input;
 pub(crate) mod batches;
+pub(crate) mod call;
 pub(crate) mod checks;
 pub(crate) mod fed_runs;
 mod handle;

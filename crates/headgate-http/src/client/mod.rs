@@ -20,6 +20,7 @@ use bytes::Bytes;
 pub use self::exchange::{Awaited, Expected, LaneReadiness, Pending, Read, ReceivedResponse};
 pub use self::lane::LaneState;
 pub use self::limits::AttemptLimits;
+pub use self::open::Opening;
 pub use self::open_body::OpenBody;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
@@ -93,6 +94,7 @@ impl Client {
             limits,
             redirects: limits.redirects.clone(),
             streams: false,
+            max_body_size: limits.max_body_size,
             read_reservation,
         }
     }
@@ -127,7 +129,7 @@ impl Client {
                 // A connection that the server closes at once is not replaced.
                 return Ok(finished.map_err(|none| NoReply { silent: none.silent && !is_new, ..none }));
             }
-            self.open(site, limits, lane).await?;
+            self.open(site, limits, Opening { timeout: limits.connect_timeout, record: &|_| () }, lane).await?;
             is_new = true;
         }
     }

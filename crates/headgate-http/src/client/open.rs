@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use headgate_core::call::CallStage;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::host_connections::HostPermit;
@@ -24,6 +25,15 @@ const FIRST_CONTACT: Duration = Duration::from_secs(1);
 /// The memory of an idle HTTP/2 connection beside its stream, as measured: the state of the crate `h2` and its buffers.
 const HTTP2_IDLE_BYTES: usize = 28 * 1024;
 
+/// How a connection is opened.
+#[derive(Clone, Copy)]
+pub struct Opening<'a> {
+    /// For the part of the attempt that makes a connection.
+    pub timeout: Duration,
+    /// Records what it waits for.
+    pub record: &'a dyn Fn(CallStage),
+}
+
 impl Client {
     /// Gives the lane a new connection to a site, or a stream on one that speaks HTTP/2. It gets neither if another lane took
     /// the stream or the route has changed: then the caller looks at the route again.
@@ -32,14 +42,20 @@ impl Client {
     /// `dns`, `connect`, `connect_timeout`, `tls`, `proxy`, `blocked_by_network_policy`.
     ///
     /// Cancelling it aborts the connection.
-    pub async fn open(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+    pub async fn open(
+        &self,
+        site: &Site,
+        limits: &AttemptLimits,
+        opening: Opening<'_>,
+        lane: &mut LaneState,
+    ) -> Result<(), Failure> {
         loop {
             let begun = clock::now();
             (lane.held, lane.stream) = (None, None);
             let opened = if matches!(site.route.speaks(), Some(Speaks::Http1 | Speaks::OnlyHttp1)) {
-                self.connect(site, limits, lane, None).await
+                self.connect(site, limits, opening, lane, None).await
             } else {
-                Box::pin(self.obtain(site, limits, lane)).await
+                Box::pin(self.obtain(site, limits, opening, lane)).await
             };
             match opened {
                 // It came to nothing because nothing ran: a limit of time passed unseen, or the server gave the connection up.
@@ -53,7 +69,13 @@ impl Client {
     }
 
     /// Opens a connection as [`Client::open`] does, to a host that speaks HTTP/2, or may speak it.
-    async fn obtain(&self, site: &Site, limits: &AttemptLimits, lane: &mut LaneState) -> Result<(), Failure> {
+    async fn obtain(
+        &self,
+        site: &Site,
+        limits: &AttemptLimits,
+        opening: Opening<'_>,
+        lane: &mut LaneState,
+    ) -> Result<(), Failure> {
         let route = &site.route;
         let streams = &route.streams;
         let begun = clock::now();
@@ -77,8 +99,9 @@ impl Client {
                 if let Some(receiver) = waiting.take() {
                     streams.cancel_wait(receiver);
                 }
-                return self.connect(site, limits, lane, Some(streams.connect())).await;
+                return self.connect(site, limits, opening, lane, Some(streams.connect())).await;
             }
+            (opening.record)(CallStage::Stream);
             let receiver = waiting.get_or_insert_with(|| streams.wait(lane.resends.turn()));
             // Now and then: what else there is may have changed without a word.
             let until = (clock::now() + FIRST_CONTACT).min(lane.deadline.at());
@@ -108,11 +131,12 @@ impl Client {
         &self,
         site: &Site,
         limits: &AttemptLimits,
+        opening: Opening<'_>,
         lane: &mut LaneState,
         connecting: Option<Connecting>,
     ) -> Result<(), Failure> {
         let route = &site.route;
-        let connect_by = clock::now() + limits.connect_timeout;
+        let connect_by = clock::now() + opening.timeout;
         let by = if connect_by < lane.deadline.at() {
             ConnectBy { time: connect_by, option: OptionName::ConnectTimeout }
         } else {
@@ -121,13 +145,18 @@ impl Client {
         let max_of_host = if route.is_http2() { usize::MAX } else { limits.max_connections_to(&site.limit_key) };
         let of_host = match route.host.connections.try_open(max_of_host) {
             Some(of_host) => of_host,
-            None => Box::pin(self.wait_for_another(site, limits, by)).await?,
+            None => {
+                (opening.record)(CallStage::HostConnection);
+                Box::pin(self.wait_for_another(site, limits, by)).await?
+            }
         };
         let permit = self.pool.borrow_mut().permit();
         permit.set_of_host(Some(of_host));
+        (opening.record)(CallStage::Dns);
         let begun = clock::now();
         let found = self.connector.find(&route.key, lane.from_outside, by.time).await;
         let found_at = clock::now();
+        (opening.record)(CallStage::Connecting);
         lane.waited_for_dns += found_at.saturating_duration_since(begun);
         let connected = match found {
             // Boxed: connecting needs far more memory than an exchange, and lanes rarely do it.

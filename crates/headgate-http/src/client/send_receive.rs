@@ -118,7 +118,8 @@ impl Client {
         let data = &self.scratch.read.borrow()[..bytes];
         let mut room = header_buffer();
         if limits.saver.is_none()
-            && let Some(response) = parse_whole(data, &mut room, to_head(), WantedBody::of(limits))
+            && let Some(response) =
+                parse_whole(data, &mut room, to_head(), WantedBody::of(limits, limits.max_body_size))
             && lane.deadline.excused().is_zero()
             && !lane.is_refused_by_proxy(response.head.status)
             && let Some(taken) = take(Read { response: &response, bytes, at }, lane)

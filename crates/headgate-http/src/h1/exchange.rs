@@ -53,7 +53,7 @@ impl Exchange {
     ) -> Self {
         let failure = outgoing.unsent();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
+        let wanted = WantedBody::of_exchange(context);
         let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         body.saving = saving;
         let reader = ResponseReader::new(to_head, body, context.redirects.clone());

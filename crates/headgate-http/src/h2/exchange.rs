@@ -144,7 +144,7 @@ impl StreamExchange {
         let length = length.filter(|_| !self.to_head);
         let status = parts.status.as_u16();
         // A caller that takes a body while it comes bounds it.
-        let wanted = if context.streams { WantedBody::AtMost(u64::MAX) } else { WantedBody::of(context.limits) };
+        let wanted = WantedBody::of_exchange(context);
         let mut body = IncomingBody::new(wanted, context.limits.memory.reservation());
         // A header that HPACK names by a number is shared until it is copied, so a hundred bytes can become 300 KiB here.
         let head_bytes = copied_bytes(&parts.headers);

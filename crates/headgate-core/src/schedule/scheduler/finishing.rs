@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::pausing::awake;
 use super::{HostIndex, MAX_NAMED_PAUSES, Scheduler};
 use crate::error::{HostEvidence, LoadEvidence, NetworkEvidence};
 use crate::row::Row;
@@ -13,6 +14,9 @@ use crate::schedule::retry::{FinishedAttempt, NewCredentials, RetryDecision};
 
 /// A host that has responded within this time is not doubted because of rows that have failed before.
 const JUST_RESPONDED: Duration = Duration::from_secs(30);
+
+/// Waiting rows are looked at when the pause of their host gets this much longer: not for each response of a burst.
+const LONGER: Duration = Duration::from_secs(1);
 
 /// A row that is retried: it, the host that it waits for, if that is known, and otherwise the host's name.
 pub(super) type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
@@ -31,6 +35,7 @@ impl Scheduler {
     ) -> RetryDecision {
         let awake = FinishedAttempt {
             first: self.awake(attempt.first),
+            own: awake(attempt.own, &self.clock),
             started: self.awake(attempt.started),
             responded_at: attempt.responded_at.map(|at| self.awake(at)),
             ..*attempt
@@ -93,25 +98,15 @@ impl Scheduler {
             host.retry_budget.useful_retry();
         }
         self.note_evidence(known, evidence, attempt, now);
-        let retry = if self.is_paused_beyond_total_timeout(known, retry, attempt) { RetryDecision::No } else { retry };
+        let ends_at = attempt.own.ends_at(attempt.first, self.rules.retrying.total_timeout);
+        let is_refused =
+            matches!(retry, RetryDecision::At(_)) && self.refused_by_pause(known, &attempt.own, ends_at, now).is_some();
+        let retry = if is_refused { RetryDecision::No } else { retry };
         if index.is_some() && (!attempt.body_continues || matches!(retry, RetryDecision::At(_))) {
             self.leave(known, Some(attempt.started));
         }
         self.settle(known, now);
         retry
-    }
-
-    /// Returns whether a row can't be retried before its total timeout, since its host has requested a longer pause.
-    fn is_paused_beyond_total_timeout(
-        &mut self,
-        index: HostIndex,
-        retry: RetryDecision,
-        attempt: &FinishedAttempt,
-    ) -> bool {
-        let breaker = self.hosts.get(index).and_then(|host| host.breaker.as_ref());
-        let until =
-            breaker.and_then(|breaker| breaker.paused_until()).filter(|_| matches!(retry, RetryDecision::At(_)));
-        until.zip(self.rules.retrying.total_timeout).is_some_and(|(until, timeout)| until >= attempt.first + timeout)
     }
 
     /// Ends an attempt in flight that shows nothing, or whose headers were reported before.
@@ -137,10 +132,13 @@ impl Scheduler {
         // If the host has just responded to other rows, a row that has failed before may be the cause itself.
         let is_about_host = attempt.before.is_none() || !host.responded_since(JUST_RESPONDED, now);
         let down_after = host.down_after(self.network.view(rules));
+        let mut is_longer = false;
         if let Some(time) = attempt.requested_pause.filter(|_| is_pause(attempt)) {
             let in_flight = host.in_flight;
             let breaker = host.breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
+            let earlier = breaker.paused_until(now).unwrap_or(now);
             breaker.pause(time, in_flight, rules, now, &mut self.rng);
+            is_longer = breaker.paused_until(now).is_some_and(|until| until > earlier + LONGER);
             let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
                 host.name.clone()
             } else {
@@ -182,6 +180,8 @@ impl Scheduler {
         let view = self.network.view(rules);
         if is_unhealthy && host.is_down(view, now) {
             self.fail_all_of(index, now);
+        } else if is_longer {
+            self.fail_paused_too_long(index, now);
         }
     }
 

@@ -8,6 +8,7 @@ use super::*;
 use crate::defaults::DEFAULT_HOST_NEVER_UP_AFTER;
 use crate::limits::{HostBy, HostConcurrency, NetworkDownAfter, PerHost, Rate};
 use crate::redirect_chain::{Earlier, RedirectChain};
+use crate::row::{OwnOptions, OwnRetrying, TotalTimeout};
 use crate::schedule::retry::{AttemptEnd, FinishedAttempt, RetryDecision};
 use crate::schedule::rows_to_cancel::RowsToCancel;
 use crate::schedule::scheduler::finishing::Requeued;
@@ -33,6 +34,7 @@ pub(super) fn attempt(row: &Row, started: Instant, end: AttemptEnd) -> FinishedA
         body_continues: false,
         before: row.before(),
         first: row.first_began().unwrap_or(started),
+        own: row.own_retrying(),
         started,
         is_idempotent: true,
         body_is_consumed: false,
@@ -484,6 +486,54 @@ fn a_row_that_could_not_be_retried_before_its_total_timeout_ends_with_the_respon
     let mut started = driver.started();
     assert!(matches!(driver.end(started.remove(0), end(429), Some(ms(5_000))), RetryDecision::At(_)));
     assert_eq!(RetryDecision::No, driver.end(started.remove(0), end(429), Some(ms(60_000))));
+}
+
+#[test]
+fn a_row_that_may_not_wait_until_its_host_ends_its_pause_fails_at_once() {
+    let mut driver = Driver::new(rules());
+    let started = {
+        driver.offer(0, "a");
+        driver.started().remove(0)
+    };
+    let offer = |driver: &mut Driver, ordinal, retrying| {
+        let mut row = Row::new(ordinal, "http://a/");
+        row.extra.get_or_insert_default().own = Some(Box::new(OwnOptions { retrying, ..OwnOptions::default() }));
+        driver.scheduler.offer(row, Some("a"), driver.now);
+    };
+    let until = |at| OwnRetrying { total_timeout: Some(TotalTimeout::At(at)), ..OwnRetrying::default() };
+    let max_pause = |seconds| OwnRetrying { max_pause: Some(Duration::from_secs(seconds)), ..OwnRetrying::default() };
+    let (soon, in_time) = (driver.now + ms(1000), driver.now + Duration::from_secs(30));
+    // These wait for a lane when the pause comes, and the others come during the pause.
+    offer(&mut driver, 1, until(soon));
+    offer(&mut driver, 2, until(in_time));
+    offer(&mut driver, 3, max_pause(5));
+    assert!(matches!(driver.end(started, end(429), Some(ms(10_000))), RetryDecision::At(_)));
+    offer(&mut driver, 4, until(soon));
+    offer(&mut driver, 5, max_pause(5));
+    offer(&mut driver, 6, max_pause(60));
+    let failed = std::iter::from_fn(|| driver.scheduler.next_failing());
+    let failed: Vec<_> = failed
+        .map(|decision| match decision {
+            Decision::Fail(row, failure) => (row.ordinal, failure.kind),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let kinds = [(1, ErrorKind::TotalTimeout), (3, ErrorKind::HostDown), (4, ErrorKind::TotalTimeout)];
+    assert_eq!([&kinds[..], &[(5, ErrorKind::HostDown)]].concat(), failed);
+    assert!(driver.cancel(2) && driver.cancel(6), "these still wait");
+}
+
+#[test]
+fn a_row_is_not_retried_after_a_longer_pause_than_it_may_wait() {
+    for (is_retried, seconds) in [(false, 5), (true, 60)] {
+        let mut driver = Driver::new(rules());
+        driver.offer(0, "a");
+        let (mut row, host) = driver.started().remove(0);
+        let retrying = OwnRetrying { max_pause: Some(Duration::from_secs(seconds)), ..OwnRetrying::default() };
+        row.extra.get_or_insert_default().own = Some(Box::new(OwnOptions { retrying, ..OwnOptions::default() }));
+        let retry = driver.end((row, host), end(429), Some(ms(10_000)));
+        assert_eq!(is_retried, retry != RetryDecision::No, "{retry:?}");
+    }
 }
 
 #[test]

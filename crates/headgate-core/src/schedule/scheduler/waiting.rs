@@ -73,6 +73,8 @@ impl Scheduler {
         let others = self.hosts.at(index).waiting();
         if self.is_refused(index, others, now) {
             self.fail_down(index, row, now);
+        } else if let Some(failure) = self.paused_too_long(index, row.own_retrying(), now) {
+            self.failing.push_back((row, failure));
         } else {
             self.defer_if_full(now);
             self.enqueue(index, WaitingRow { turn, row });
@@ -413,7 +415,7 @@ impl Scheduler {
     }
 }
 
-fn host_down(requested_pause: bool) -> Failure {
+pub(super) fn host_down(requested_pause: bool) -> Failure {
     if requested_pause {
         Failure::new(ErrorKind::HostDown, "the host requested too long a pause").with_option(OptionName::RetryMaxPause)
     } else {

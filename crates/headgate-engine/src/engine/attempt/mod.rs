@@ -24,11 +24,12 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
+use headgate_core::call::CallStage;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::row::{BodyPiece, Row};
 use headgate_core::timer::sleep_until;
-use headgate_http::client::{Expected, LaneReadiness, LaneState, Pending};
+use headgate_http::client::{Expected, LaneReadiness, LaneState, Opening, Pending};
 use headgate_http::deadline::OwnWait;
 use headgate_http::exchange_context::ExchangeContext;
 use headgate_http::method;
@@ -262,6 +263,7 @@ impl<'a> Attempt<'a> {
             },
             Need::ProvenConnection(until) => sleep_until(until).await,
             Need::Turn(at) => {
+                self.row(|row| row.record(CallStage::Rate));
                 self.share.waiting(Wait::RateLimiter, self.wait_to_send(at)).await;
                 sending.may_start = true;
             }
@@ -272,7 +274,11 @@ impl<'a> Attempt<'a> {
     /// Makes a connection for the request.
     async fn connect(self, sending: &mut Sending, state: &mut LaneState) -> Result<Next, NoResponse> {
         if let Some(site) = &sending.site {
-            let opened = self.share.client.open(site, &self.share.shared.limits, state).await;
+            let limits = &self.share.shared.limits;
+            let own = self.row(|row| row.own().and_then(|own| own.connect_timeout));
+            let record = |stage| self.row(|row| row.record(stage));
+            let opening = Opening { timeout: own.unwrap_or(limits.connect_timeout), record: &record };
+            let opened = self.share.client.open(site, limits, opening, state).await;
             self.share.count_wait(Wait::Dns, state.take_waited_for_dns());
             self.share.count_wait(Wait::Stream, state.take_waited_for_stream());
             let connected = state.take_connected();
@@ -298,6 +304,7 @@ impl<'a> Attempt<'a> {
             return Some(Failure::new(ErrorKind::Cancelled, "it was cancelled before it was sent"));
         }
         self.share.shared.robots.as_ref()?;
+        self.row(|row| row.record(CallStage::Robots));
         Box::pin(self.objection(state)).await
     }
 
@@ -319,6 +326,7 @@ impl<'a> Attempt<'a> {
         ExchangeContext {
             redirects: self.redirects(),
             streams: self.is_streamed(),
+            max_body_size: self.own_max_body_size().unwrap_or(share.shared.limits.response.max_body_size),
             ..share.client.exchange_context(&share.shared.limits, &share.read_reservation)
         }
     }
@@ -341,6 +349,11 @@ impl<'a> Attempt<'a> {
     /// Returns whether the body of the response is handed out as it comes.
     fn is_streamed(&self) -> bool {
         self.row(|row| row.stream().is_some())
+    }
+
+    /// Returns the row's own bound of the body, if it has one.
+    fn own_max_body_size(&self) -> Option<u64> {
+        self.row(|row| row.own().and_then(|own| own.max_body_size))
     }
 
     fn is_head(&self) -> bool {

@@ -41,10 +41,12 @@ impl Attempt<'_> {
             let timeout = own
                 .unwrap_or(self.share.shared.limits.timeout)
                 .saturating_sub(earlier.map_or(Duration::ZERO, |part| part.took));
-            let Some(total_timeout) = total_timeout else { return (timeout, OptionName::Timeout, None) };
             let first = row.first_began().unwrap_or(started);
+            let Some(ends_at) = row.own_retrying().ends_at(first, total_timeout) else {
+                return (timeout, OptionName::Timeout, None);
+            };
             if row.reply_to.is_some() {
-                return (timeout, OptionName::Timeout, Some(first + total_timeout));
+                return (timeout, OptionName::Timeout, Some(ends_at));
             }
             let passed = if first == started {
                 Duration::ZERO
@@ -52,7 +54,7 @@ impl Attempt<'_> {
                 let scheduler = scheduler.lock();
                 scheduler.awake(started).saturating_duration_since(scheduler.awake(first))
             };
-            match total_timeout.saturating_sub(passed) {
+            match ends_at.saturating_duration_since(first).saturating_sub(passed) {
                 left if left < timeout => (left, OptionName::TotalTimeout, None),
                 _ => (timeout, OptionName::Timeout, None),
             }
@@ -157,6 +159,7 @@ impl Attempt<'_> {
             body_continues,
             before: row.before(),
             first: row.first_began().unwrap_or(started),
+            own: row.own_retrying(),
             started,
             is_idempotent: share.is_idempotent(row),
             body_is_consumed: row.is_body_consumed(),

@@ -50,7 +50,8 @@ impl Attempt<'_> {
             && !refuses_credentials(head.status)
             && !(self.may_redirect(head.status)
                 || refuses_head(head.status) && self.may_fall_back()
-                || self.is_streamed());
+                || self.is_streamed()
+                || self.own_max_body_size().is_some());
         if !is_plain {
             return None;
         }

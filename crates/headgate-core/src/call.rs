@@ -1,0 +1,80 @@
+//! A call: a row whose caller waits for it alone. The row and its caller share what the call waits for.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a call may wait.
+#[derive(Debug, Clone, Copy)]
+pub struct CallLimits {
+    /// When the call ends, whatever it waits for.
+    pub ends_at: Instant,
+    /// The longest pause that its host may request while it waits.
+    pub max_pause: Duration,
+}
+
+/// Where a call is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum CallStage {
+    /// No attempt has begun.
+    Waiting,
+    /// An attempt waits for the robots.txt of its host.
+    Robots,
+    /// It waits until a rate lets its request pass.
+    Rate,
+    /// It waits for the address of its host.
+    Dns,
+    /// It waits until its host may have another connection.
+    HostConnection,
+    /// It waits for a stream of an HTTP/2 connection.
+    Stream,
+    /// It waits for a connection, TLS included.
+    Connecting,
+    /// Its request was sent.
+    Sent,
+}
+
+impl CallStage {
+    const ALL: [Self; 8] = [
+        Self::Waiting,
+        Self::Robots,
+        Self::Rate,
+        Self::Dns,
+        Self::HostConnection,
+        Self::Stream,
+        Self::Connecting,
+        Self::Sent,
+    ];
+}
+
+/// The stage of a call, and the number of attempts that have begun.
+#[derive(Debug, Default)]
+pub struct CallProgress(AtomicU32);
+
+impl CallProgress {
+    /// Records the stage of this attempt, the first being 1.
+    pub fn record(&self, stage: CallStage, attempt: u16) {
+        self.0.store(u32::from(attempt) << 8 | stage as u32, Ordering::Relaxed);
+    }
+
+    /// Returns the last stage, and the number of attempts that have begun.
+    pub fn get(&self) -> (CallStage, u16) {
+        let value = self.0.load(Ordering::Relaxed);
+        (CallStage::ALL[value as usize & 7], (value >> 8) as u16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stage_and_the_attempts_are_as_they_were_recorded() {
+        let progress = CallProgress::default();
+        assert_eq!((CallStage::Waiting, 0), progress.get());
+        for (index, stage) in CallStage::ALL.into_iter().enumerate() {
+            progress.record(stage, u16::MAX);
+            assert_eq!((index, (stage, u16::MAX)), (stage as usize, progress.get()));
+        }
+    }
+}
