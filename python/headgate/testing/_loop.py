@@ -26,7 +26,7 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Waits for events, as its base class does."""
-        # The loop waits for its next timer also while it handles other events: so that is replaced, and not removed before.
+        # Its next timer is replaced, and not removed before: the loop waits for it also while it handles other events.
         if timeout is None:
             self._network.end_wait()
         elif timeout > 0 and self._network.begin_wait(timeout):
