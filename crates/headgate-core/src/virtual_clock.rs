@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_millis(3);
 /// How often event loops show in that time that they have nothing to do.
 const ROUNDS: u32 = 5;
 /// Event loops of callers and mocks that have not responded for this long do not run, and do not delay jumps.
-const ABSENT_AFTER: Duration = Duration::from_secs(1);
+const ABSENT_AFTER: Duration = Duration::from_secs(3);
 
 /// Whether there is a virtual clock, in this process or, in a fork, in its parent.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
