@@ -32,9 +32,12 @@ pub struct UploadStream {
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Default)]
 struct UploadState {
-    /// How often the body was begun once more.
+    /// How often sending the body was begun.
+    sendings: u64,
+    /// How often the body was made once more.
     pass: u64,
     pieces: VecDeque<Bytes>,
     /// Small pieces after `pieces`.
@@ -101,19 +104,21 @@ impl UploadStream {
         !self.is_rewindable && self.state().has_begun
     }
 
-    /// Begins sending the body, from its beginning.
+    /// Begins sending the body, from its beginning. Returns what [`UploadStream::stop`] needs.
     ///
     /// # Errors
     /// `invalid_request`: it is consumed.
-    pub fn begin(&self) -> Result<(), Failure> {
+    pub fn begin(&self) -> Result<u64, Failure> {
         if self.is_consumed() {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the request was to be sent a second time").lasting());
         }
         let mut state = self.state();
+        state.sendings += 1;
         if state.has_begun {
-            *state = UploadState { pass: state.pass + 1, ..UploadState::default() };
+            let (sendings, pass) = (state.sendings, state.pass + 1);
+            *state = UploadState { sendings, pass, ..UploadState::default() };
         }
-        Ok(())
+        Ok(state.sendings)
     }
 
     /// Returns the next piece, which is not empty, or `None` at the end of the body. The caller is woken if it is to push more.
@@ -136,9 +141,12 @@ impl UploadStream {
         polled
     }
 
-    /// Stops sending the body: no more of it is wanted.
-    pub fn stop(&self) {
+    /// Stops sending the body: no more of it is wanted, unless another worker has begun to send it since.
+    pub fn stop(&self, sending: u64) {
         let mut state = self.state();
+        if state.sendings != sending {
+            return;
+        }
         let dropped = (mem::take(&mut state.pieces), mem::take(&mut state.joined), state.exchange.take());
         (state.is_wanted, state.bytes) = (false, 0);
         drop(state);
@@ -243,19 +251,21 @@ mod tests {
             Poll::Pending => panic!("it has ended"),
         })
         .collect();
-        assert_eq!([vec![[1; 10], [2; 10]].concat(), vec![3; SHARED_BYTES], vec![4]].to_vec(), pieces);
+        assert_eq!(vec![[[1; 10], [2; 10]].concat(), vec![3; SHARED_BYTES], vec![4]], pieces);
     }
 
     #[test]
     fn a_body_that_can_be_made_twice_begins_anew_and_another_one_only_if_nothing_was_made() {
         for is_rewindable in [true, false] {
             let (stream, _) = stream(None, is_rewindable);
+            let unused = stream.begin().expect("nothing was made");
             let _ = next(&stream);
-            stream.begin().expect("the caller has made nothing");
+            let sending = stream.begin().expect("the caller has made nothing");
             let _ = next(&stream);
+            stream.stop(unused);
             assert_eq!(Some(0), stream.wanted_pass());
             stream.push(0, Some("old".into()));
-            stream.stop();
+            stream.stop(sending);
             stream.push(0, Some("late".into()));
             assert_eq!((None, !is_rewindable), (stream.wanted_pass(), stream.is_consumed()));
             let begun = stream.begin();

@@ -40,11 +40,10 @@ impl UploadStream {
 
     /// Adds a piece, or ends the body with `None`. A piece that is not wanted any more is dropped.
     #[pyo3(signature = (number, piece))]
-    fn push(&self, number: u64, piece: Option<Bound<'_, PyBytes>>) -> PyResult<()> {
+    fn push(&self, number: u64, piece: Option<Bound<'_, PyBytes>>) {
         if let Some(stream) = self.0.get() {
-            stream.push(number, piece.map(bytes_of).transpose()?);
+            stream.push(number, piece.map(bytes_of));
         }
-        Ok(())
     }
 }
 
@@ -62,7 +61,7 @@ impl<'py> FromPyObject<'_, 'py> for NativeBody {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
-            return Ok(Self(RowBody::Bytes(bytes_of(bytes.to_owned())?)));
+            return Ok(Self(RowBody::Bytes(bytes_of(bytes.to_owned()))));
         }
         if let Ok(stream) = object.cast::<UploadStream>() {
             let stream = stream.get().0.get().cloned();
@@ -82,7 +81,7 @@ impl<'py> FromPyObject<'_, 'py> for NativePiece {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = object.cast::<PyBytes>() {
-            return Ok(Self(BodyPiece::Bytes(bytes_of(bytes.to_owned())?)));
+            return Ok(Self(BodyPiece::Bytes(bytes_of(bytes.to_owned()))));
         }
         if object.is_instance_of::<PyString>() {
             return Ok(Self(BodyPiece::File(object.extract::<PathBuf>()?.into())));
@@ -105,11 +104,11 @@ fn duplicate(file: &Bound<'_, PyAny>) -> PyResult<File> {
     Ok(File::from(descriptor.try_clone_to_owned()?))
 }
 
-fn bytes_of(bytes: Bound<'_, PyBytes>) -> PyResult<Bytes> {
+fn bytes_of(bytes: Bound<'_, PyBytes>) -> Bytes {
     if bytes.as_bytes().len() <= MAX_COPIED_BYTES {
-        return Ok(Bytes::copy_from_slice(bytes.as_bytes()));
+        return Bytes::copy_from_slice(bytes.as_bytes());
     }
-    Ok(Bytes::from_owner(PyBackedBytes::from(bytes)))
+    Bytes::from_owner(PyBackedBytes::from(bytes))
 }
 
 /// Has the caller woken when more of this body is wanted.

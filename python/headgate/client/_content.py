@@ -59,9 +59,9 @@ class Source:
         is_async: bool = False,
     ) -> None:
         self._begin = begin
-        self.length = length
-        self.is_rewindable = is_rewindable
-        self.is_async = is_async
+        self.length: int | None = length
+        self.is_rewindable: bool = is_rewindable
+        self.is_async: bool = is_async
 
     def begin(self) -> Iterator[bytes]:
         """Returns the pieces, from the first."""

@@ -24,8 +24,8 @@ class BodyFeeder:
     """
 
     def __init__(self, source: Source) -> None:
-        self.stream = UploadStream(source.length, source.is_rewindable)
-        self.is_async = source.is_async
+        self.stream: UploadStream = UploadStream(source.length, source.is_rewindable)
+        self.is_async: bool = source.is_async
         self._source = source
         self._pass = -1
         self._pieces: Iterator[object] | AsyncIterator[object] = iter(())

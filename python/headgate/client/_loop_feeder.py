@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from headgate._native import NativeOutcome
+from headgate._native import NativeOutcome, UploadStream
 from headgate.batches._supply import MEMORY_CHECK_S
 from headgate.client._content import Source
 from headgate.client._engine import Engine
@@ -23,7 +23,7 @@ class LoopFeeder:
 
     def __init__(self, source: Source) -> None:
         self._feeder = BodyFeeder(source)
-        self.stream = self._feeder.stream
+        self.stream: UploadStream = self._feeder.stream
         self._may_continue = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 

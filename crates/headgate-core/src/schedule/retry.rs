@@ -31,6 +31,7 @@ pub struct AttemptEnd {
 }
 
 /// An attempt that has ended, and what decides on its row.
+#[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Debug, Clone, Copy)]
 pub struct FinishedAttempt {
     pub end: AttemptEnd,

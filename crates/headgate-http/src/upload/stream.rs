@@ -16,6 +16,7 @@ use headgate_core::upload_stream::UploadStream;
 #[derive(Debug)]
 pub(super) struct StreamUpload {
     stream: Arc<UploadStream>,
+    sending: u64,
     taken_bytes: u64,
     /// The piece that completes the stated length.
     last: Bytes,
@@ -30,8 +31,8 @@ impl StreamUpload {
     /// # Errors
     /// `invalid_request`: it can't be sent a second time.
     pub(super) fn begin(stream: Arc<UploadStream>) -> Result<Self, Failure> {
-        stream.begin()?;
-        Ok(Self { stream, taken_bytes: 0, last: Bytes::new(), has_ended: false, is_awaited: false })
+        let sending = stream.begin()?;
+        Ok(Self { stream, sending, taken_bytes: 0, last: Bytes::new(), has_ended: false, is_awaited: false })
     }
 
     pub(super) fn length(&self) -> Option<u64> {
@@ -76,7 +77,7 @@ impl StreamUpload {
 
 impl Drop for StreamUpload {
     fn drop(&mut self) {
-        self.stream.stop();
+        self.stream.stop(self.sending);
     }
 }
 
