@@ -262,16 +262,17 @@ class Client(EngineClient):
         100
 
         Args:
-            requests: URLs, `headgate.Request`s or mappings with their attributes; read in this thread, and only as they
-                are needed. Without them, the iterator stays open until `finish` is called on it.
+            requests: URLs, `headgate.Request`s or mappings with their attributes; read by the threads that take
+                outcomes, one at a time, and only as they are needed. Without them, the iterator stays open until
+                `finish` is called on it.
             ordered: Yields outcomes in the order of the requests.
             progress: Shows progress on standard error while you take outcomes; or a function, which is called with a
-                `Snapshot` (see `statistics`) about ten times a second, in this thread. An exception that it raises ends
-                the iteration.
+                `Snapshot` (see `statistics`) about ten times a second, in a thread that takes outcomes. An exception
+                that it raises ends the iteration.
 
         Returns:
-            An iterator. Leaving its `with` block cancels what is in flight. Its `submit` adds requests;
-            its `to_arrow_batches` returns results as record batches in place of outcomes.
+            An iterator, which threads may share. Leaving its `with` block cancels what is in flight. Its `submit` adds
+            requests; its `to_arrow_batches` returns results as record batches in place of outcomes.
 
         Raises:
             TypeError: `requests` is a single request.
