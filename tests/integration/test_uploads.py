@@ -401,7 +401,8 @@ def test_a_stream_never_meets_a_connection_that_the_server_has_closed(
         assert b"content" == receiver.last.body
 
 
-def test_a_stalled_iterator_is_ended_by_the_timeout(run: Run, receiver: Receiver) -> None:
+@pytest.mark.parametrize("option", ["timeout", "total_timeout"])
+def test_a_stalled_iterator_is_ended_by_a_timeout(option: str, run: Run, receiver: Receiver) -> None:
     async def main() -> None:
         closed = asyncio.Event()
 
@@ -412,11 +413,13 @@ def test_a_stalled_iterator_is_ended_by_the_timeout(run: Run, receiver: Receiver
             finally:
                 closed.set()
 
-        async with headgate.AsyncClient(base_url=receiver.url, timeout=0.2, retries=0) as client:
-            with pytest.raises(headgate.ReadTimeout, match="the next piece of its iterator did not come"):
+        options: dict[str, Any] = {option: 0.2}
+        async with headgate.AsyncClient(base_url=receiver.url, retries=0, **options) as client:
+            with pytest.raises(headgate.RequestTimeout) as caught:
                 await client.post("/", content=stalling())
+            assert option == "total_timeout" or "the next piece of its iterator did not come" in str(caught.value)
             assert closed.is_set()
-            assert client.statistics().in_flight == 0
+            await asyncio.to_thread(receiver.until, lambda: client.statistics().in_flight == 0)
 
     run(main())
     assert not receiver.last.is_complete

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from http.cookiejar import CookieJar
+from pathlib import Path
 from typing import Any, Self, assert_type
 from urllib.parse import urlsplit
 
@@ -251,6 +252,11 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(response.history, list[Redirect])
     assert_type(response.raise_for_status(), Response)
     assert_type(client.post("/", json={"a": 1}), Response)
+    assert_type(client.post("/", content=Path("file")), Response)
+    assert_type(client.post("/", content=(b"piece" for _ in range(2))), Response)
+    with Path("file").open("rb") as opened:
+        assert_type(client.post("/", content=opened), Response)
+        assert_type(client.post("/", files={"a": ("b", opened, None, {"X-Part": "1"})}, data={"c": "d"}), Response)
     assert_type(client.get("/", auth=sign), Response)
     assert_type(client.get("/", auth=lambda request: request), Response)
     assert_type(client.get("/", auth=None), Response)

@@ -101,6 +101,10 @@ async def sign_later(request: PreparedRequest) -> PreparedRequest:
     return request
 
 
+async def made_later() -> AsyncIterator[bytes]:
+    yield b""
+
+
 def requests(client: Client) -> None:
     Client("http://localhost/")  # type: ignore[call-arg]
     Client(verify=False)  # type: ignore[arg-type]
@@ -114,6 +118,9 @@ def requests(client: Client) -> None:
     client.get("/", auth="ann:secret")  # type: ignore[arg-type]
     client.get("/", auth=Tokens())  # type: ignore[arg-type] # they are of the client
     client.get("/", auth=sign_later)  # type: ignore[arg-type] # it is for an AsyncClient
+    client.post("/", content=7)  # type: ignore[arg-type]
+    client.post("/", content=iter(["text"]))  # type: ignore[arg-type]
+    client.post("/", content=made_later())  # type: ignore[arg-type] # as above
     Client(auth=sign_later)  # type: ignore[arg-type]
     headgate.fetch("urls.txt", "results", auth=lambda request: request)  # type: ignore[arg-type]
     client.fetch_many([1])  # type: ignore[list-item]
