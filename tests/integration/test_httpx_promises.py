@@ -158,6 +158,11 @@ def test_text(mock: MockServer, client: headgate.Client) -> None:
     assert "utf-8" == response.charset_encoding
     response.encoding = "iso-8859-1"
     assert ("Snowman: â\x98\x83", "iso-8859-1") == (response.text, response.encoding)
+    response.encoding = "utf-8"  # differs from httpx
+    assert ("Snowman: ☃", "utf-8") == (response.text, response.encoding)
+    with client.stream("GET", HOST) as streamed:
+        streamed.encoding = "iso-8859-1"
+        assert "Snowman: â\x98\x83" == "".join(streamed.iter_text())
 
 
 def test_json(mock: MockServer, client: headgate.Client) -> None:

@@ -78,6 +78,9 @@ class Response:
 
     __module__ = "headgate"
 
+    _encoding: str | None = None
+    """The encoding that was set."""
+
     def __init__(self, request: RequestLike, native: NativeOutcome | SimpleNamespace) -> None:
         self._request = request
         self._native = native
@@ -139,12 +142,21 @@ class Response:
         """Whether the body is the beginning of a longer one (`truncate_body`)."""
         return self._native.body_truncated
 
-    @cached_property
-    def encoding(self) -> str:
-        """The encoding of the text, from the content-type, or from a byte order mark, or else UTF-8."""
-        return declared_encoding(self.headers) or bom_encoding(self.content)
-
     @property
+    def encoding(self) -> str:
+        """The encoding of the text, from the content-type, or from a byte order mark, or else UTF-8. It can be set."""
+        return self._encoding or self.charset_encoding or self._encoding_by_mark()
+
+    @encoding.setter
+    def encoding(self, encoding: str) -> None:
+        self._encoding = encoding
+        # The text that was read before has another encoding.
+        vars(self).pop("text", None)
+
+    def _encoding_by_mark(self) -> str:
+        return bom_encoding(self.content)
+
+    @cached_property
     def charset_encoding(self) -> str | None:
         """The encoding that the content-type declares; `None` if it declares none, or an unknown one.
 

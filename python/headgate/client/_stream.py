@@ -18,7 +18,7 @@ from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._open_streams import HeldSlot, OpenStreams
 from headgate.client._request import NativeRequest, Request
 from headgate.client._response import ErrorFacts, Response, error_from, error_of
-from headgate.client._text import Chunks, LineSplitter, TextDecoder, declared_encoding
+from headgate.client._text import Chunks, LineSplitter, TextDecoder
 from headgate.client._watch import CallTimer, looked_at
 from headgate.jobs._notebook import await_interruptibly
 
@@ -80,16 +80,8 @@ class Streamed(Response):
         """
         raise RuntimeError("the body of a streamed response was not read: read it whole first, or iterate over it")
 
-    @property
-    def encoding(self) -> str:
-        """The encoding of the text, as for a `Response`; a byte order mark counts after the body was read."""
-        # Not cached before that.
-        is_known = "content" in vars(self) or "encoding" in vars(self)
-        return super().encoding if is_known else declared_encoding(self.headers) or "utf-8"
-
-    @encoding.setter
-    def encoding(self, encoding: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride] # as there
-        vars(self)["encoding"] = encoding
+    def _encoding_by_mark(self) -> str:
+        return super()._encoding_by_mark() if "content" in vars(self) else "utf-8"
 
     @property
     def num_bytes_downloaded(self) -> int:
@@ -227,7 +219,7 @@ class StreamedResponse(Streamed):
         return self._sized(self._texts(), Chunks(chunk_size, "".join))
 
     def _texts(self) -> Iterator[str]:
-        text = TextDecoder(declared_encoding(self.headers))
+        text = TextDecoder(self._encoding or self.charset_encoding)
         for piece in self.iter_bytes():
             if read := text.feed(piece):
                 yield read
@@ -462,7 +454,7 @@ class AsyncStreamedResponse(Streamed):
         return self._sized(self._texts(), Chunks(chunk_size, "".join))
 
     async def _texts(self) -> AsyncIterator[str]:
-        text = TextDecoder(declared_encoding(self.headers))
+        text = TextDecoder(self._encoding or self.charset_encoding)
         async for piece in self.aiter_bytes():
             if read := text.feed(piece):
                 yield read
