@@ -653,6 +653,30 @@ def test_timeouts(mock: MockServer) -> None:
         client.send(headgate.Request(HOST, timeout=0.05))
 
 
+def test_no_timeouts(mock: MockServer) -> None:
+    """`None` is no timeout, of a client and of a call"""
+    respond(mock, delay=0.2)
+    with headgate.Client(retries=0, timeout=0.05) as client:
+        assert 200 == client.get(HOST, timeout=None).status_code
+    with headgate.Client(retries=0, timeout=None, total_timeout=None) as client:
+        assert 200 == client.get(HOST).status_code
+
+
+def test_waiting_for_a_connection(mock: MockServer) -> None:
+    """the wait for a free connection has a timeout of its own"""
+    respond(mock, content=[b"a", b"b"])
+
+    async def main() -> None:
+        async with headgate.AsyncClient(concurrency=1, pool_timeout=0.05) as client:
+            async with client.stream("GET", HOST) as response:
+                with pytest.raises(headgate.PoolTimeout):
+                    await client.get(HOST)
+                await response.aread()
+            assert 200 == (await client.get(HOST)).status_code
+
+    asyncio.run(main())
+
+
 def test_errors() -> None:
     """each kind of failure has a class, below one for all"""
     for kind in ("ConnectError", "ConnectTimeout", "ReadTimeout", "TlsError", "ProxyError", "ConnectionClosed"):
