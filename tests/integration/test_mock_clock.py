@@ -31,7 +31,7 @@ def mock() -> Iterator[MockServer]:
 
 @pytest.fixture
 def client() -> Iterator[headgate.Client]:
-    with headgate.Client(base_url=BASE_URL, retries=0) as client:
+    with headgate.Client(base_url=BASE_URL, retries=0, total_timeout=1000 * HOUR_S) as client:
         yield client
 
 
@@ -57,6 +57,42 @@ def test_a_timeout_ends_a_request_at_its_time(mock: MockServer, client: headgate
     assert_elapsed(HOUR_S, mock)
 
 
+@pytest.mark.parametrize("streams", [False, True])
+def test_the_total_timeout_ends_a_call_whatever_it_waits_for(mock: MockServer, *, streams: bool) -> None:
+    mock.get("/item")
+    with headgate.Client(base_url=BASE_URL, rate="1/h", total_timeout=600) as client:
+        client.get("/item")
+        with pytest.raises(headgate.TotalTimeout, match="rate='1/h'"):
+            if streams:
+                with client.stream("GET", "/item"):
+                    pass
+            else:
+                client.get("/item")
+    assert_elapsed(600, mock)
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_timeouts_of_a_call_in_a_loop_pass_at_once(mock: MockServer, *, streams: bool) -> None:
+    mock.get("/slow").respond(delay=HOUR_S)
+
+    async def call(client: headgate.AsyncClient) -> None:
+        if streams:
+            async with client.stream("GET", "/slow"):
+                pass
+        else:
+            await client.get("/slow")
+
+    async def main() -> None:
+        async with headgate.AsyncClient(
+            base_url=BASE_URL, concurrency=1, timeout=2 * HOUR_S, total_timeout=10 * HOUR_S, pool_timeout=600
+        ) as client:
+            calls = await asyncio.gather(call(client), call(client), return_exceptions=True)
+            assert [headgate.PoolTimeout] == [type(failed) for failed in calls if failed is not None]
+
+    asyncio.run(main())
+    assert_elapsed(HOUR_S, mock)
+
+
 def test_the_client_waits_as_long_as_retry_after_says(mock: MockServer) -> None:
     mock.get("/busy").respond_in_turn([MockResponse(429, headers={"Retry-After": "50"}), 200])
     with headgate.Client(base_url=BASE_URL) as client:
@@ -66,7 +102,7 @@ def test_the_client_waits_as_long_as_retry_after_says(mock: MockServer) -> None:
 
 def test_the_delays_between_retries_pass_at_once(mock: MockServer) -> None:
     mock.get("/flaky").respond_in_turn([503] * 9 + [200])
-    with headgate.Client(base_url=BASE_URL, retries=9, retry_delay=60) as client:
+    with headgate.Client(base_url=BASE_URL, retries=9, retry_delay=60, total_timeout=HOUR_S) as client:
         assert 200 == client.get("/flaky").status_code
     assert 60 < mock.elapsed_s
     assert 10 == mock.call_count
@@ -100,7 +136,9 @@ def test_pauses_between_pieces_of_a_body_pass_at_once(mock: MockServer, client: 
 def test_the_idle_timeout_ends_a_body_that_pauses_for_too_long(mock: MockServer) -> None:
     mock.get("/feed", response=MockResponse(content=[b"1", b"2"], pause=10 * HOUR_S))
     with (
-        headgate.Client(base_url=BASE_URL, idle_timeout=HOUR_S, timeout=100 * HOUR_S, retries=0) as client,
+        headgate.Client(
+            base_url=BASE_URL, idle_timeout=HOUR_S, timeout=100 * HOUR_S, total_timeout=100 * HOUR_S, retries=0
+        ) as client,
         pytest.raises(headgate.ReadTimeout),
     ):
         client.get("/feed")
@@ -131,7 +169,7 @@ def test_no_time_is_skipped_while_a_function_of_the_mock_runs(mock: MockServer) 
 
     mock.get("/computed", response=answer)
     mock.get("/slow", response=wait)
-    with headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S) as client:
+    with headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S, total_timeout=10 * HOUR_S) as client:
         ended = [mock.elapsed_s for _ in client.fetch_many(["/computed", "/slow"])]
     assert ended[0] < PROCESSING_S
     assert HOUR_S <= ended[1]
@@ -140,7 +178,7 @@ def test_no_time_is_skipped_while_a_function_of_the_mock_runs(mock: MockServer) 
 def test_no_time_is_skipped_while_the_only_thread_does_not_wait(mock: MockServer) -> None:
     mock.get("/quick")
     mock.get("/slow").respond(delay=HOUR_S)
-    with headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S) as client:
+    with headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S, total_timeout=10 * HOUR_S) as client:
         outcomes = client.fetch_many(["/quick", "/slow"])
         next(outcomes)
         time.sleep(0.1)  # many times as long as a jump takes to come
@@ -172,7 +210,7 @@ def test_tasks_of_a_loop_wait_side_by_side(mock: MockServer) -> None:
     mock.get("/busy").respond_in_turn([MockResponse(503), 200])
 
     async def main() -> list[object]:
-        async with headgate.AsyncClient(base_url=BASE_URL, retry_delay=60) as client:
+        async with headgate.AsyncClient(base_url=BASE_URL, retry_delay=60, total_timeout=100 * HOUR_S) as client:
             calls = [
                 client.get("/slow", timeout=2 * HOUR_S),
                 client.get("/never", timeout=HOUR_S),
@@ -189,7 +227,7 @@ def test_a_call_within_the_block_of_a_stream_waits_on_the_virtual_clock(mock: Mo
     mock.get("/large", response=MockResponse(content=[b"a" * 100_000] * 30))
     mock.get("/slow").respond(delay=HOUR_S)
     with (
-        headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S) as client,
+        headgate.Client(base_url=BASE_URL, timeout=2 * HOUR_S, total_timeout=10 * HOUR_S) as client,
         client.stream("GET", "/large") as response,
     ):
         assert 200 == client.get("/slow").status_code
@@ -282,7 +320,7 @@ def test_a_fork_within_the_block_has_a_real_clock_and_may_begin_a_virtual_one(
         try:
             with (
                 headgate.testing.mock(base_url=BASE_URL, virtual_clock=True) as own,
-                headgate.Client(base_url=BASE_URL) as own_client,
+                headgate.Client(base_url=BASE_URL, total_timeout=10 * HOUR_S) as own_client,
             ):
                 own.get("/slow").respond(delay=HOUR_S)
                 assert 200 == own_client.get("/slow", timeout=2 * HOUR_S).status_code

@@ -86,14 +86,16 @@ async def send_source_async(engine: Engine, request: NativeRequest, source: Sour
         outcomes.extend(outcome for _, outcome in completions.try_outcomes(1)[0])
         if outcomes:
             has_arrived.set()
+        else:
+            timer.check()
         feeder.wake()
 
     def deliver(outcome: NativeOutcome) -> None:
         outcomes.append(outcome)
         has_arrived.set()
 
-    loop.add_reader(completions.fileno(), take_arrived)
     timer = CallTimer(loop, call, request, deliver)
+    loop.add_reader(completions.fileno(), take_arrived)
     try:
         take_arrived()
         feeder.begin(has_arrived.set)

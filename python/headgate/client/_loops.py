@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
+from headgate import _mocks
 from headgate._native import NativeCall, NativeOutcome
 from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
@@ -111,7 +112,8 @@ class LoopResponses:
 
     def take_arrived(self) -> None:
         """Sets the results of the futures whose responses have arrived."""
-        self._take()
+        if not self._take() and _mocks.active() is not None:
+            self._check_timers()
         if self._is_finishing:
             self._retire_if_finished(asyncio.get_running_loop())
 
@@ -130,6 +132,15 @@ class LoopResponses:
         """Stops watching once all awaited responses have arrived: no more requests are sent here."""
         self._is_finishing = True
         self._retire_if_finished(loop)
+
+    def _check_timers(self) -> None:
+        """Looks at calls that are due on a virtual clock."""
+        loop = asyncio.get_running_loop()
+        for number in [number for number, waiting in self._waiting.items() if waiting.call.next_look_s <= 0]:
+            self._start_timer(loop, number)
+        for waiting in list(self._timed.values()):
+            if waiting.timer is not None:
+                waiting.timer.check()
 
     def _check(self) -> None:
         """Starts the timers of calls that are due, and returns memory of outcomes that no task takes."""

@@ -360,7 +360,10 @@ class StreamReader:
                 response = stream.try_headers()
                 if response is not None:
                     return response
-                await self._wait()
+                if timer is not None:
+                    timer.check()
+                if not late:
+                    await self._wait()
             return late[0]
         finally:
             if timer is not None:

@@ -233,9 +233,9 @@ class MockServer:
         """The seconds since the block began, up to its end; with a virtual clock, including the skipped time.
 
         >>> with headgate.testing.mock(virtual_clock=True) as server:
-        ...     slow = server.get("/slow").respond(text="late", delay=3600)
-        ...     print(client.get("/slow", timeout=7200).text, int(server.elapsed_s))
-        late 3600
+        ...     slow = server.get("/slow").respond(text="late", delay=240)
+        ...     print(client.get("/slow", timeout=300).text, int(server.elapsed_s))
+        late 240
         """
         return self._elapsed_s if self._clock is None else self._clock.elapsed_s
 

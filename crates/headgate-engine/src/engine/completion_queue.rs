@@ -126,6 +126,15 @@ impl CompletionQueue {
         outcomes.filter(|outcome| outcome.holds_short_memory()).for_each(Outcome::release_memory);
     }
 
+    pub(crate) fn shared(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Wakes the caller, though nothing has arrived.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
+    }
+
     /// Drops what has arrived, and whatever arrives from now on: the caller waits no more.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);

@@ -12,6 +12,7 @@ use headgate_core::limits::Rate;
 use headgate_core::row::{ReplyTo, Row};
 use headgate_core::schedule::scheduler::lookup::RowWait;
 use headgate_core::schedule::throttled::ThrottledBy;
+use headgate_core::virtual_clock::{self, Registered};
 
 use super::handle::Run;
 use crate::engine::completion_queue::CompletionQueue;
@@ -45,6 +46,29 @@ pub struct Call {
     /// When the wait for a slot is looked at next.
     pool_at: Option<Instant>,
     reports_at: Option<Instant>,
+    /// `None`: there was no virtual clock when it was submitted.
+    timer: Option<LookTimer>,
+}
+
+/// Wakes a caller when the time for a look has come on a virtual clock.
+#[derive(Debug)]
+struct LookTimer {
+    completions: Arc<CompletionQueue>,
+    registered: Option<Registered>,
+}
+
+impl LookTimer {
+    fn begin(completions: &CompletionQueue, at: Instant) -> Option<Self> {
+        let completions = if virtual_clock::is_active() { completions.shared()? } else { return None };
+        let mut timer = Self { completions, registered: None };
+        timer.set(at);
+        Some(timer)
+    }
+
+    fn set(&mut self, at: Instant) {
+        let completions = self.completions.clone();
+        self.registered = virtual_clock::call_at(at, move || completions.wake());
+    }
 }
 
 /// What a call waits for.
@@ -101,7 +125,10 @@ impl Call {
         let shared = Arc::downgrade(&reply_to);
         let ordinal = run.feed(vec![Row { reply_to: Some(reply_to), ..row }])?;
         let (pool_at, reports_at) = (pool.map(|pool| begun + pool), Some(begun + LONG_WAIT));
-        Some(Self { run, ordinal, reply_to: shared, timeouts, begun, ends_at, pool_at, reports_at })
+        let mut call =
+            Self { run, ordinal, reply_to: shared, timeouts, begun, ends_at, pool_at, reports_at, timer: None };
+        call.timer = LookTimer::begin(completions, call.next_look());
+        Some(call)
     }
 
     /// Returns when the caller has to look at it next.
@@ -121,6 +148,15 @@ impl Call {
 
     /// Looks at the call, when [`Call::next_look`] says so.
     pub fn look(&mut self) -> CallState {
+        let state = self.state();
+        let next_look = self.next_look();
+        if let Some(timer) = &mut self.timer {
+            timer.set(next_look);
+        }
+        state
+    }
+
+    fn state(&mut self) -> CallState {
         let now = clock::now();
         let (stage, attempts) =
             self.reply_to.upgrade().map_or((CallStage::Sent, 0), |reply_to| reply_to.progress().get());
