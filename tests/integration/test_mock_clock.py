@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -62,12 +63,9 @@ def test_the_total_timeout_ends_a_call_whatever_it_waits_for(mock: MockServer, *
     mock.get("/item")
     with headgate.Client(base_url=BASE_URL, rate="1/h", total_timeout=600) as client:
         client.get("/item")
+        call = client.stream("GET", "/item").__enter__ if streams else partial(client.get, "/item")
         with pytest.raises(headgate.TotalTimeout, match="rate='1/h'"):
-            if streams:
-                with client.stream("GET", "/item"):
-                    pass
-            else:
-                client.get("/item")
+            call()
     assert_elapsed(600, mock)
 
 
