@@ -265,6 +265,7 @@ def test_a_stream_of_another_length_than_stated_is_an_error_and_never_a_whole_re
         ({"content": {"a": "b"}}, "content must be bytes, text, a path, .* not dict"),
         ({"content": [b"a", "b"]}, "content must consist of bytes, not str"),
         ({"content": io.StringIO("x")}, "content is a file in text mode"),
+        ({"content": io.RawIOBase()}, "content is a file that is open only for writing"),
         ({"content": Path("/no/such/file")}, "can't be read .*no such file"),
         ({"content": Path("/")}, "it is a directory"),
         ({"content": b"a", "data": b"b"}, "content and data: a request has one body"),

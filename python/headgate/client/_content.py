@@ -182,14 +182,14 @@ def _inner(file: Any) -> Any:  # noqa: ANN401 - any file-like object
 def _sent_of_file(file: Any, argument: str) -> Sent:  # noqa: ANN401 - as above
     if isinstance(file, io.TextIOBase):
         raise TypeError(f"{argument} is a file in text mode: open it in binary mode ('rb')")
+    if isinstance(file, io.IOBase) and not file.readable():
+        raise TypeError(f"{argument} is a file that is open only for writing: open it with 'rb'")
     if type(file) is io.BytesIO:
         content = file.getvalue()
         return content[file.tell() :] if file.tell() else content
     # Only these, because others may change what they read.
     raw = file.raw if type(file) in {io.BufferedReader, io.BufferedRandom} else file
     if type(raw) is io.FileIO:
-        if not file.readable():
-            raise TypeError(f"{argument} is a file that is open only for writing: open it in binary mode ('rb')")
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):
             if file.writable():
