@@ -74,6 +74,7 @@ struct SentHeaders {
     /// The cookies that servers have set.
     cookies: Option<HeaderValue>,
     /// The length of a body that is read while it is sent, once it is known whether it has a known length.
+    #[expect(clippy::option_option, reason = "no body that was read while it was sent, or one without a known length")]
     upload_length: Option<Option<u64>>,
 }
 
