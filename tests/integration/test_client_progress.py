@@ -111,7 +111,7 @@ def test_progress_is_removed_when_the_client_is_closed(
 
 def test_progress_is_a_switch_or_a_function(client: headgate.Client) -> None:
     with pytest.raises(TypeError, match="progress must be True, False or a function that takes a Snapshot, not int"):
-        client.fetch_many([], progress=5)  # type: ignore[arg-type] # the mistake
+        client.fetch_many([], progress=5)  # type: ignore[call-overload] # the mistake
     with pytest.raises(headgate.UsageError, match="progress must be True, False or a function"):
         client.map_batches([], progress="yes")  # type: ignore[arg-type] # the mistake
 
