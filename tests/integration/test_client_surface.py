@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import multiprocessing
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
@@ -257,6 +258,7 @@ LINKS = [
     ({"next": "/2"}, ["</2>; rel=next;"]),
     ({"next": "/2"}, ["no link, </2>; rel=next"]),
     ({"/2": "/2"}, ["</2>"]),
+    ({"next": "/2"}, ["<http://[>; rel=broken", "</2>; rel=next"]),
     ({}, ["nothing", "<unfinished"]),
 ]
 
@@ -269,7 +271,22 @@ def test_links_are_by_relation_with_absolute_urls(
     absolute = {
         urllib.parse.urljoin(server, name) if "/" in name else name: f"{server}{url}" for name, url in expected.items()
     }
-    assert absolute == {name: link["url"] for name, link in found.items()}
+    assert absolute == {name: link["url"] for name, link in found.items() if name != "broken"}
+
+
+def test_links_of_any_length_are_parsed_in_no_time(client: headgate.Client) -> None:
+    for value in (
+        " " * 50_000,
+        "<a>; x" + " " * 50_000,
+        "<a>" * 20_000,
+        '<a>; t="' + "\\" * 50_000,
+        "<a>" + "; " * 25_000,
+    ):
+        with headgate.testing.mock() as mock:
+            mock.get("/").respond(headers={"Link": f"{value}, </b>; rel=next"})
+            started_at = time.perf_counter()
+            _ = client.get("/", timeout=60).links
+            assert time.perf_counter() - started_at < 2
 
 
 def test_a_link_has_its_parameters(client: headgate.Client) -> None:

@@ -5,9 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urljoin
 
-_LINK: Final = re.compile(
-    r"""\s*<([^<>]*)>((?:\s*;\s*[^\s=;,"<>]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^;,"<>]*))?|\s*;)*)"""
-)
+_LINK: Final = re.compile(r"""<([^<>]*)>((?:\s*;\s*[^\s=;,"<>]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|[^;,"<>]*))?|\s*;)*)""")
 _PARAMETER: Final = re.compile(r""";\s*([^\s=;,"<>]+)(?:\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;,"<>]*)))?""")
 _ESCAPED: Final = re.compile(r"\\(.)")
 
@@ -22,10 +20,17 @@ def links_of(values: Iterable[str], base: str) -> dict[str, dict[str, str]]:
     links: dict[str, dict[str, str]] = {}
     for value in values:
         for match in _LINK.finditer(value):
-            link = {"url": urljoin(base, match[1].strip())}
+            link = {"url": _absolute(base, match[1].strip())}
             for name, quoted, plain in _PARAMETER.findall(match[2]):
                 # Of a parameter that is repeated, the first one counts.
                 link.setdefault(name.lower(), _ESCAPED.sub(r"\1", quoted) if quoted else plain.strip(" '"))
             for relation in link.get("rel", "").split() or [link["url"]]:
                 links[relation] = link
     return links
+
+
+def _absolute(base: str, url: str) -> str:
+    try:
+        return urljoin(base, url)
+    except ValueError:  # such as that of an IPv6 address without an end
+        return url
