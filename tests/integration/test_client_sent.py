@@ -76,15 +76,16 @@ def test_a_loop_gets_the_request_as_it_was_sent(server: MockServer, run: Run) ->
     server.route().respond()
     request = headgate.Request("/a", method="POST", json={"a": 1}, tag=7)
 
-    async def main() -> list[headgate.Response]:
+    responses: list[headgate.Response] = []
+
+    async def main() -> None:
         async with headgate.AsyncClient(base_url=API, bearer="abc") as client:
-            responses: list[headgate.Response] = [await client.send(request)]
-            responses += [outcome.unwrap() async for outcome in client.fetch_many([request])]
+            responses.append(await client.send(request))
+            responses.extend([outcome.unwrap() async for outcome in client.fetch_many([request])])
             async with client.stream("POST", "/a", json={"a": 1}) as streamed:
                 responses.append(streamed)
-        return responses
 
-    responses = run(main())
+    run(main())
     assert [facts(call.request) for call in server.calls] == [facts(response.request) for response in responses]
     assert [7, 7, None] == [response.request.tag for response in responses]
 

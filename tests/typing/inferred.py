@@ -377,7 +377,9 @@ async def computed(request: headgate.testing.MockRequest) -> dict[str, list[str]
 def mocks_have_routes(pieces: AsyncIterator[bytes]) -> None:
     with headgate.testing.mock(lambda request: request.path) as server:
         assert_type(server, headgate.testing.MockServer)
-        assert_type(server.post("/a", data={"a": 1}, matches=lambda request: True), headgate.testing.Route)
+        assert_type(
+            server.post("/a", data={"a": 1}, matches=lambda request: bool(request.content)), headgate.testing.Route
+        )
         assert_type(server.get("/a", response=computed).pass_through(), headgate.testing.Route)
         assert_type(server.get("/a").respond(content=pieces, pause=1), headgate.testing.Route)
         assert_type(server.get("/a", content=[b"a"]), headgate.testing.Route)

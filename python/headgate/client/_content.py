@@ -179,16 +179,17 @@ def _inner(file: Any) -> Any:  # noqa: ANN401 - any file-like object
     return getattr(file, "file", None) or getattr(file, "_file", file)
 
 
-def _sent_of_file(file: Any, argument: str) -> Sent:  # noqa: ANN401 - as above
-    if isinstance(file, io.TextIOBase):
+def _sent_of_file(given: object, argument: str) -> Sent:
+    if isinstance(given, io.TextIOBase):
         raise TypeError(f"{argument} is a file in text mode: open it in binary mode ('rb')")
-    if isinstance(file, io.IOBase) and not file.readable():
+    if isinstance(given, io.IOBase) and not given.readable():
         raise TypeError(f"{argument} is a file that is open only for writing: open it with 'rb'")
+    file: Any = given
     if type(file) is io.BytesIO:
         content = file.getvalue()
         return content[file.tell() :] if file.tell() else content
     # Only these, because others may change what they read.
-    raw = file.raw if type(file) in {io.BufferedReader, io.BufferedRandom} else file
+    raw: object = file.raw if type(file) in {io.BufferedReader, io.BufferedRandom} else file
     if type(raw) is io.FileIO:
         status = os.fstat(file.fileno())
         if stat.S_ISREG(status.st_mode):

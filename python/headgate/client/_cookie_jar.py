@@ -58,7 +58,7 @@ class SharedJar:
     """A jar of the engine, which clients may share. After a fork, the child has a copy."""
 
     def __init__(self) -> None:
-        self.native = NativeJar()
+        self.native: NativeJar = NativeJar()
         self.copy_for_fork: NativeJar | None = None
 
     def prepare_for_forks(self) -> None:
@@ -103,7 +103,7 @@ class BoundJar:
 
     def __init__(self, url: str = "", jar: SharedJar | None = None) -> None:
         self.url = url
-        self.shared = jar or SharedJar()
+        self.shared: SharedJar = jar or SharedJar()
 
     @property
     def native(self) -> NativeJar:

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headgate_core::call::CallStage;
 use headgate_core::live::Live;
 use headgate_core::memory::MemoryBudget;
 use headgate_core::options::RequestOptions;
@@ -29,6 +30,15 @@ pub struct AttemptLimits {
     pub window_bytes: u32,
     /// The options of the run that may change, with their current values.
     pub live: watch::Receiver<Arc<Live>>,
+}
+
+/// How a connection is opened.
+#[derive(Clone, Copy)]
+pub struct Opening<'a> {
+    /// For the part of the attempt that makes a connection.
+    pub timeout: Duration,
+    /// Records what it waits for.
+    pub record: &'a dyn Fn(CallStage),
 }
 
 impl AttemptLimits {

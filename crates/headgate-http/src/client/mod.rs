@@ -19,8 +19,7 @@ use bytes::Bytes;
 
 pub use self::exchange::{Awaited, Expected, LaneReadiness, Pending, Read, ReceivedResponse};
 pub use self::lane::LaneState;
-pub use self::limits::AttemptLimits;
-pub use self::open::Opening;
+pub use self::limits::{AttemptLimits, Opening};
 pub use self::open_body::OpenBody;
 use headgate_core::clock;
 use headgate_core::error::{ErrorKind, Failure};

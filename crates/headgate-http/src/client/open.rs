@@ -11,7 +11,7 @@ use headgate_core::message::OptionName;
 use headgate_core::schedule::hosts::Speaks;
 use headgate_core::timer::timeout_at;
 
-use crate::client::{AttemptLimits, Client, LaneState};
+use crate::client::{AttemptLimits, Client, LaneState, Opening};
 use crate::dial::connect::{ConnectBy, Connection, timed_out};
 use crate::h2::connection::{Http2Connection, Http2Driver, Http2Options};
 use crate::h2::streams::{Connecting, Granted};
@@ -24,15 +24,6 @@ const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
 /// The memory of an idle HTTP/2 connection beside its stream, as measured: the state of the crate `h2` and its buffers.
 const HTTP2_IDLE_BYTES: usize = 28 * 1024;
-
-/// How a connection is opened.
-#[derive(Clone, Copy)]
-pub struct Opening<'a> {
-    /// For the part of the attempt that makes a connection.
-    pub timeout: Duration,
-    /// Records what it waits for.
-    pub record: &'a dyn Fn(CallStage),
-}
 
 impl Client {
     /// Gives the lane a new connection to a site, or a stream on one that speaks HTTP/2. It gets neither if another lane took
@@ -143,12 +134,11 @@ impl Client {
             ConnectBy { time: lane.deadline.at(), option: attempt_timeout(lane) }
         };
         let max_of_host = if route.is_http2() { usize::MAX } else { limits.max_connections_to(&site.limit_key) };
-        let of_host = match route.host.connections.try_open(max_of_host) {
-            Some(of_host) => of_host,
-            None => {
-                (opening.record)(CallStage::HostConnection);
-                Box::pin(self.wait_for_another(site, limits, by)).await?
-            }
+        let of_host = if let Some(of_host) = route.host.connections.try_open(max_of_host) {
+            of_host
+        } else {
+            (opening.record)(CallStage::HostConnection);
+            Box::pin(self.wait_for_another(site, limits, by)).await?
         };
         let permit = self.pool.borrow_mut().permit();
         permit.set_of_host(Some(of_host));

@@ -157,6 +157,6 @@ fn method(row: &Row) -> Option<&str> {
 fn body(row: &Row) -> Option<&[u8]> {
     row.extra.as_ref().and_then(|extra| extra.body.as_ref()).map(|body| match body {
         RowBody::Bytes(bytes) => &bytes[..],
-        RowBody::Pieces(pieces) => panic!("a body in pieces: {pieces:?}"),
+        body => panic!("a body in pieces: {body:?}"),
     })
 }

@@ -221,6 +221,7 @@ fn names_in_a_multipart_form_cannot_end_a_part() {
     let shown = pieces.iter().map(|piece| match piece {
         BodyPiece::Bytes(bytes) => String::from_utf8_lossy(bytes).replace(&boundary, "B"),
         BodyPiece::File(path) | BodyPiece::FileBelow(_, path) => format!("<{}>", path.display()),
+        BodyPiece::OpenFile(file) => panic!("templates open no files: {file:?}"),
     });
     let expected = [
         "--B\r\nContent-Disposition: form-data; name=\"t\"\r\nContent-Type: text/plain;charset=utf-8\r\n\r\nx\"\r\n\r\n",
