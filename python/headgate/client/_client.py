@@ -226,7 +226,8 @@ class Client(EngineClient):
         Raises:
             RequestError: The request failed, or an argument has an invalid value; when the block is entered.
             TypeError: There is no such argument.
-            RuntimeError: The client is closed, or this thread has the maximum number of open streams.
+            PoolTimeout: This thread has as many streams open as the client makes requests at a time.
+            RuntimeError: The client is closed.
         """
         from headgate.client._request import request_of  # noqa: PLC0415 - as `_send`
         from headgate.client._stream import open_stream  # noqa: PLC0415 - as `_send`
