@@ -19,12 +19,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_in::record_batches;
-use crate::completion_queue::Request;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
 use crate::options::fetch_options;
+use crate::request::Request;
 use crate::rows::{RowBatch, RowSchema};
 
 /// The name of the input in messages.

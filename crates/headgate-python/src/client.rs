@@ -11,8 +11,9 @@ use headgate_table::columns::result::ResultColumns;
 use pyo3::prelude::*;
 
 use crate::batches::{BatchFlow, FlowInput};
-use crate::call::{CallDefaults, lock};
-use crate::completion_queue::{CompletionQueue, Request, Submission};
+use crate::call::lock;
+use crate::call_timeouts::CallDefaults;
+use crate::completion_queue::{CompletionQueue, Submission};
 use crate::cookie_jar::CookieJar;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
@@ -20,6 +21,7 @@ use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
 use crate::options::fetch_options;
 use crate::outcome::NativeOutcome;
+use crate::request::Request;
 use crate::stream::ResponseStream;
 
 /// How long `close` waits for requests in flight, at most.

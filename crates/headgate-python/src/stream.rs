@@ -10,11 +10,13 @@ use headgate_engine::{Arrived, Call, Run};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::call::{CallDefaults, NativeCall, lock};
-use crate::completion_queue::{Request, SIGNAL_CHECK, Submission};
+use crate::call::{NativeCall, lock};
+use crate::call_timeouts::CallDefaults;
+use crate::completion_queue::{SIGNAL_CHECK, Submission};
 use crate::descriptor::Descriptor;
 use crate::fork_safe::ForkSafe;
 use crate::outcome::{FailureFields, NativeOutcome, failure_fields};
+use crate::request::Request;
 
 /// A response whose body is streamed. May be used from any thread. Dropping it cancels the exchange.
 #[pyclass(frozen, module = "headgate._headgate")]
