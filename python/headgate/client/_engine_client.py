@@ -42,8 +42,8 @@ class EngineClient:
         """The headers of all requests, which can be changed. Assigning others replaces those of `headers=`.
 
         >>> client.headers.update({"X-Trace": "7"})
-        >>> dict(client.send(client.build_request("GET", "/echo")).json()["headers"])["X-Trace"]
-        '7'
+        >>> client.headers["x-trace"], "user-agent" in client.headers
+        ('7', True)
         """
         from headgate.client._client_headers import ClientHeaders  # noqa: PLC0415 - most programs don't change them
 
@@ -75,11 +75,10 @@ class EngineClient:
 
         Assigning others replaces them.
 
-        >>> with headgate.Client(base_url="http://127.0.0.1:8080", cookies=True) as client:
-        ...     client.get("/cookies/set?session=7").json()
-        ...     client.cookies["session"]
-        {'cookies': {'session': '7'}}
-        '7'
+        >>> with headgate.Client(base_url="http://127.0.0.1:8080", cookies={"seen": "1"}) as keeping:
+        ...     keeping.cookies["session"] = "7"
+        ...     print(dict(keeping.cookies))
+        {'seen': '1', 'session': '7'}
 
         Raises:
             UsageError: The client keeps no cookies.
