@@ -142,7 +142,10 @@ fn a_retry_leaves_space_for_the_rows_that_it_rewrites() {
     let refused = retry(SHORT, MIN_FREE - MIB).expect_err("it started").to_string();
     assert!(refused.contains("min_free"), "{refused}");
 
-    let job = retry(MAX_WAIT, MIN_FREE).unwrap();
+    let before = server.statistics().requests;
+    let job = retry(MAX_WAIT, PLENTY).unwrap();
+    eventually("the request is sent", || server.statistics().requests > before);
+    disk.set(MIN_FREE);
     eventually("the retry stops", || job.snapshot().stopping);
     disk.set(0);
     let (rows, summary) = rig.finish(&job);
