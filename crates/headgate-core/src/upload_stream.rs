@@ -109,10 +109,11 @@ impl UploadStream {
     /// # Errors
     /// `invalid_request`: it is consumed.
     pub fn begin(&self) -> Result<u64, Failure> {
-        if self.is_consumed() {
+        // Under one lock, because the caller may begin the body meanwhile.
+        let mut state = self.state();
+        if !self.is_rewindable && state.has_begun {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the request was to be sent a second time").lasting());
         }
-        let mut state = self.state();
         state.sendings += 1;
         if state.has_begun {
             let (sendings, pass) = (state.sendings, state.pass + 1);
