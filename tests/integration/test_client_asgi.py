@@ -237,7 +237,7 @@ def test_the_app_is_told_that_the_client_has_gone(run: Run) -> None:
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
         messages.append(await receive())
         messages.append(await receive())
-        await send({"type": "http.response.body", "body": b"nobody reads it"})
+        await send({"type": "http.response.body", "body": b"unread"})
         told.set()
 
     async def main() -> None:
@@ -247,6 +247,20 @@ def test_the_app_is_told_that_the_client_has_gone(run: Run) -> None:
             await told.wait()
         assert [False, None] == [message.get("more_body") for message in messages]
         assert "http.disconnect" == messages[1]["type"]
+
+    run(main())
+
+
+def test_an_app_that_never_stops_sending_does_not_block_the_loop(run: Run) -> None:
+    @http
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200})
+        while True:
+            await send({"type": "http.response.body", "body": b"more", "more_body": True})
+
+    async def main() -> None:
+        async with headgate.AsyncClient(app=app) as client, client.stream("GET", "/") as response:
+            assert b"more" == (await anext(response.aiter_bytes(4)))
 
     run(main())
 

@@ -110,6 +110,15 @@ def test_names_are_quoted_as_browsers_do(name: str, sent: str, client: headgate.
     assert f'Content-Disposition: form-data; name="{sent}"; filename="{sent}"\r\n'.encode() in receiver.last.body
 
 
+def test_a_content_type_among_the_headers_of_a_file_replaces_its_media_type(
+    client: headgate.Client, receiver: Receiver
+) -> None:
+    client.post("/", files={"f": ("a", b"b", "text/plain", {"Content-Type": "text/csv"})})
+    assert [b"Content-Type: text/csv"] == [
+        line for line in receiver.requests[-1].body.split(b"\r\n") if line.lower().startswith(b"content-type")
+    ]
+
+
 def test_the_boundary_of_a_header_is_used_and_one_without_is_refused(
     client: headgate.Client, receiver: Receiver
 ) -> None:
@@ -147,6 +156,7 @@ def test_a_form_without_files_is_no_multipart(client: headgate.Client, receiver:
         ({"files": {"f": ("a", b"b", None, "x")}}, "the headers of a file must be a mapping or pairs .* not str"),
         ({"files": {"f": ("a", b"b", None, {"X": 1})}}, "the headers of the file 'f' must be names and values in text"),
         ({"files": {"f": ("a", b"b", None, {"X": "1\r\nY: 2"})}}, "a header of the file 'f' can't be sent"),
+        ({"files": {"f": ("a", b"b", None, {"X-A: b": "c"})}}, "a header of the file 'f' can't be called 'X-A: b'"),
         ({"files": {"f": ("a", b"b", "text/plain\r\nY: 2")}}, "a header of the file 'f' can't be sent"),
         ({"files": {"f": [b"a", b"b"]}}, "a file can't be list: give several files of one name as pairs"),
         ({"files": {"f": io.StringIO("text")}}, "the file 'f' is a file in text mode: open it in binary mode"),

@@ -13,6 +13,8 @@ from headgate.client._pairs import items_of
 
 _BOUNDARY: Final = re.compile(r""";\s*boundary=(?:"([^"]+)"|([^\s;"]+))""", re.IGNORECASE)
 _UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""The name of a header (RFC 9110 section 5.6.2)."""
 _SHAPES: Final = "(file name, content), (file name, content, media type) or (file name, content, media type, headers)"
 
 
@@ -72,9 +74,9 @@ def _parsed(file: Any) -> tuple[str | None, object, str | None, Iterable[tuple[A
     name, media_type = _text_or_none("file name", values[0]), _text_or_none("media type", values[2])
     content, headers = values[1], values[3]
     pairs = [] if headers is None else list(items_of("the headers of a file", headers))
-    has_type = any(str(header).lower() == "content-type" for header, _ in pairs)
-    guessed = None if name is None or has_type else _media_type_of(name)
-    return name, content, media_type or guessed, pairs
+    if any(str(header).lower() == "content-type" for header, _ in pairs):
+        return name, content, None, pairs  # as httpx: the header wins
+    return name, content, media_type or (None if name is None else _media_type_of(name)), pairs
 
 
 def _text_or_none(what: str, value: Any) -> str | None:  # noqa: ANN401 - as above
@@ -113,6 +115,8 @@ def _head(name: object, file_name: str | None, media_type: str | None, headers: 
     for header, value in headers:
         if not isinstance(header, str) or not isinstance(value, str):
             raise TypeError(f"the headers of the file {name!r} must be names and values in text")
+        if not _TOKEN.fullmatch(header):
+            raise ValueError(f"a header of the file {name!r} can't be called {header!r}")
         lines.append(f"{header}: {value}")
     if media_type is not None:
         lines.append(f"Content-Type: {media_type}")

@@ -6,7 +6,6 @@ once, also the headers: shortly after them, if no body has come with them.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -157,8 +156,12 @@ class AsgiExchange:
             self._withheld += data
         elif data:
             self.has_begun = True
-            with contextlib.suppress(ClientGone):
+            try:
                 await self._connection.write(data)
+            except ClientGone:
+                self.disconnect()
+                # An application that never stops sending must not keep the loop from ending it.
+                await asyncio.sleep(0)
 
     def _send_head(self) -> None:
         self.has_begun = True
