@@ -265,6 +265,23 @@ def test_an_app_that_never_stops_sending_does_not_block_the_loop(run: Run) -> No
     run(main())
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), pytest.fail.Exception("no")], ids=repr)
+@pytest.mark.parametrize("scope_type", ["lifespan", "http"])
+def test_an_app_in_a_thread_may_raise_anything(error: BaseException, scope_type: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == scope_type:
+            raise error
+        await (receive() if scope["type"] == "lifespan" else respond(send, b"", 200))
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+
+    client = headgate.Client(app=app, total_timeout=30)
+    for _ in range(2):
+        with pytest.raises(type(error)):
+            client.get("/")
+    client.close()
+
+
 def test_a_timeout_of_the_client_disconnects_the_app() -> None:
     told = threading.Event()
 
@@ -750,7 +767,9 @@ def test_nothing_is_left_open() -> None:
     for _ in range(3):
         once()
     gc.collect()
-    assert (before, threads) == (len(list(Path("/proc/self/fd").iterdir())), threading.active_count())
+    # What earlier tests have left may be closed meanwhile.
+    assert before >= len(list(Path("/proc/self/fd").iterdir()))
+    assert threads >= threading.active_count()
 
 
 def test_an_upload_reaches_the_app_as_it_is_made(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import threading
 from collections import OrderedDict
 from typing import Any, Final, NoReturn
 
@@ -84,7 +85,9 @@ class AsgiServer:
     async def _handle(self, connection: Connection, head: RequestHead) -> None:
         try:
             await self.startup()
-        except Exception as error:  # noqa: BLE001 - the call raises it
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the call raises it
             return self._fail(connection, error)
         name = next((value for name, value in head.headers if name.lower() == CONTEXT), "")
         headers = [header for header in head.headers if header[0].lower() != CONTEXT]
@@ -116,9 +119,12 @@ class AsgiServer:
         """Calls the application, and returns what it has raised, also a `SystemExit`, or an error of `pytest.fail`."""
         try:
             await self._app.app(scope, exchange.receive, exchange.send)
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - the call raises it
+        except BaseException as error:
+            # Ctrl-C ends the loop of the main thread; in another thread, the application itself has raised it.
+            if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise
             return error
         return RuntimeError(f"the app returned {exchange.defect}") if exchange.defect else None
 
@@ -141,6 +147,7 @@ class Lifespan:
         self._stopping = asyncio.Event()
         self._has_received = False
         self._failure = ""
+        self._raised: BaseException | None = None
         self._is_supported = False
 
     @property
@@ -153,6 +160,8 @@ class Lifespan:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
         await self._started.wait()
+        if self._raised is not None:
+            raise self._raised
         if self._failure:
             self._raise("startup", self._task)
 
@@ -182,6 +191,10 @@ class Lifespan:
         except Exception:
             if self._is_supported or self._failure:
                 raise
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - `startup` raises it: in a task it would end the loop
+            self._raised = error
         finally:
             self._started.set()
 
