@@ -1,7 +1,7 @@
 """`headgate serve`: runs the local test server until a signal."""
 
+import queue
 import signal
-import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -70,10 +70,11 @@ def main(arguments: Sequence[str]) -> int:
     http2_streams = values.whole("http2_streams", _server.DEFAULT_HTTP2_STREAMS, whole(1, MAX_STREAMS))
     values.check()
 
-    # From here on, a signal sets an event and raises no exception.
-    stopped = threading.Event()
+    # From here on, a signal raises no exception. The `put` of this queue is reentrant. The `set` of a
+    # `threading.Event` is not: it deadlocks if the handler runs while this thread holds the event's lock in `wait`.
+    stopped = queue.SimpleQueue[int]()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: stopped.set())
+        signal.signal(number, lambda number, _frame: stopped.put(number))
     options = _server.ServerOptions(
         host=_server.DEFAULT_HOST if host is None else host,
         port=port,
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     server = _server.start_server(options)
     try:
         print(f"listening on {options.scheme}://{server.address}", flush=True)
-        stopped.wait()
+        stopped.get()
     finally:
         server.stop()
     return 0
