@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         map_batches as map_batches,
     )
     from headgate.client._async_client import AsyncClient as AsyncClient
+    from headgate.client._attempt import Attempt as Attempt
     from headgate.client._client import Client as Client
     from headgate.client._cookies import CookieConflict as CookieConflict, Cookies as Cookies
     from headgate.client._errors import (
@@ -130,6 +131,7 @@ _NAMES_IN = {
     "batches._batch_iterator": "AsyncBatchIterator BatchIterator",
     "batches._map_batches": "BatchTable amap_batches fetch_table map_batches",
     "client._async_client": "AsyncClient",
+    "client._attempt": "Attempt",
     "client._client": "Client",
     "client._cookies": "CookieConflict Cookies",
     "client._errors": (

@@ -116,15 +116,14 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
 """What to write, by the foreign name and by an option that the function must have for it; the first one counts."""
 
 _NO_DIGEST: Final = "there is only Basic authentication: auth=('name', 'password')"
-_NO_HOOKS: Final = "there are no hooks yet: write a function around the call"
+_HOOKS: Final = "here it is hooks={'request': function, 'attempt': ..., 'response': ..., 'error': ...}"
 
 UNSUPPORTED: Final[Mapping[str, str]] = {
     "DigestAuth": _NO_DIGEST,
     "HTTPDigestAuth": _NO_DIGEST,
-    "event_hooks": _NO_HOOKS,
-    "hooks": _NO_HOOKS,
+    "event_hooks": _HOOKS,
     "keepalive_expiry": "how long idle connections are kept can't be set; max_idle_connections bounds their number",
-    "trace_configs": _NO_HOOKS,
+    "trace_configs": _HOOKS,
 }
 """What to do instead, by the foreign name of something that headgate does not have: an argument or a class."""
 

@@ -15,6 +15,7 @@ from headgate._headgate import (
     CookieJar as CookieJar,
     MockConnection as MockConnection,
     MockNetwork as MockNetwork,
+    NativeAttempt as NativeAttempt,
     NativeCall as NativeCall,
     NativeOutcome as NativeOutcome,
     ResponseStream as ResponseStream,

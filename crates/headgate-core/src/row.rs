@@ -3,15 +3,16 @@
 use std::fmt;
 use std::mem;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderValue, Version};
 
 use crate::body_stream::BodyStream;
 use crate::call::{CallLimits, CallProgress, CallStage};
+use crate::clock;
 use crate::credentials::AUTHORIZATION;
 use crate::error::Failure;
 use crate::files::open_file::OpenFile;
@@ -335,6 +336,24 @@ impl Row {
         self.extra.as_deref().is_some_and(replaces)
     }
 
+    /// Returns the receiver of its outcome, if it follows the attempts of the row.
+    pub fn follower(&self) -> Option<&Arc<ReplyTo>> {
+        self.reply_to.as_ref().filter(|reply_to| reply_to.waits_since.is_some())
+    }
+
+    /// Returns a copy to be shown: without its receiver, and without a body that is read while it is sent.
+    #[must_use]
+    pub fn to_shown(&self) -> Self {
+        let mut row = Self { reply_to: None, ..self.clone() };
+        if let Some(extra) = &mut row.extra {
+            extra.body.take_if(|body| !matches!(body, RowBody::Bytes(_)));
+            if let Some(own) = &mut extra.own {
+                own.stream = None;
+            }
+        }
+        row
+    }
+
     /// Returns whether a caller waited for its outcome, and does not any more.
     pub fn is_unwanted(&self) -> bool {
         self.reply_to.as_ref().is_some_and(|reply_to| !reply_to.is_waited_for())
@@ -429,6 +448,9 @@ pub trait OutcomeReceiver: Send + Sync {
     /// Reports that the row of this number will have no outcome: its run has ended.
     fn lost(&self, number: u64);
 
+    /// Takes an attempt that has ended at the row of this number, if the receiver follows attempts.
+    fn attempt_ended(&self, number: u64, attempt: Box<AttemptRecord>);
+
     /// Returns whether the caller still waits. Rows without a waiting caller are not requested any more.
     fn waits(&self) -> bool;
 
@@ -444,6 +466,8 @@ pub struct ReplyTo {
     /// `Some`: the receiver waits for this row alone.
     call: Option<CallLimits>,
     progress: CallProgress,
+    /// Since when the row waits for its next attempt; `None`: the receiver does not follow its attempts.
+    waits_since: Option<Mutex<Instant>>,
 }
 
 impl ReplyTo {
@@ -455,12 +479,33 @@ impl ReplyTo {
             was_notified: AtomicBool::new(false),
             call,
             progress: CallProgress::default(),
+            waits_since: None,
+        })
+    }
+
+    /// Creates the reply as [`ReplyTo::new`] does, for a row whose attempts the receiver follows.
+    pub fn following(receiver: Arc<dyn OutcomeReceiver>, number: u64, call: Option<CallLimits>) -> Arc<Self> {
+        Arc::new(Self {
+            receiver,
+            number,
+            was_notified: AtomicBool::new(false),
+            call,
+            progress: CallProgress::default(),
+            waits_since: Some(Mutex::new(clock::now())),
         })
     }
 
     /// Returns what the row waits for, as far as its attempts have recorded it.
     pub fn progress(&self) -> &CallProgress {
         &self.progress
+    }
+
+    /// Gives the receiver an attempt that has ended, with how long the row has waited for it.
+    pub fn end_attempt(&self, mut attempt: Box<AttemptRecord>) {
+        let Some(waits_since) = &self.waits_since else { return };
+        let since = mem::replace(&mut *waits_since.lock().unwrap_or_else(PoisonError::into_inner), clock::now());
+        attempt.waited = attempt.started.saturating_duration_since(since);
+        self.receiver.attempt_ended(self.number, attempt);
     }
 
     /// Gives the receiver the outcome of its row, unless the receiver was notified before.
@@ -518,6 +563,28 @@ pub struct Outcome {
     /// The values selected from the response, if there are any.
     pub selected: Option<Box<SelectedValues>>,
     pub failure: Option<Failure>,
+}
+
+/// An attempt that has ended, for a caller that follows the attempts of its row.
+#[derive(Debug)]
+pub struct AttemptRecord {
+    /// The row when the attempt ended, with its redirect chain, without its receiver and a body that is read while it is sent.
+    pub row: Row,
+    /// From 1.
+    pub number: u16,
+    pub started: Instant,
+    pub started_at_us: i64,
+    pub elapsed: Duration,
+    /// How long the row has waited before, since it was submitted or since its last attempt.
+    pub waited: Duration,
+    pub status: Option<u16>,
+    pub version: Option<Version>,
+    pub failure: Option<Failure>,
+    pub remote_addr: Option<Arc<str>>,
+    /// A connection was made for its last request.
+    pub is_new_connection: bool,
+    /// The time until the next attempt, at the earliest; `None`: it is the last one.
+    pub retry_in: Option<Duration>,
 }
 
 /// A reference to an [`Outcome`], whose response may still lie in the memory that it was read into.

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow_schema::Fields;
+use headgate_core::cookie_jar::SharedCookieJar;
 use headgate_core::options::EngineOptions;
 use headgate_core::secret::Secret;
 use headgate_engine::{Call, Engine, Run, credential_scope, machine};
@@ -20,7 +21,7 @@ use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
 use crate::json::to_json;
 use crate::options::fetch_options;
-use crate::outcome::NativeOutcome;
+use crate::outcome::{NativeOutcome, SentFields, sent_fields};
 use crate::request::Request;
 use crate::stream::ResponseStream;
 
@@ -34,6 +35,7 @@ pub struct Client {
     /// The memory budget of all responses together.
     #[pyo3(get)]
     max_memory: u64,
+    cookies: Option<SharedCookieJar>,
 }
 
 /// The run of a client. Dropping it ends requests in flight.
@@ -58,7 +60,7 @@ impl Client {
         let cookies = cookies.map(|jar| jar.shared());
         let calls = CallDefaults::read(options)?;
         let (py, mut options) = (options.py(), fetch_options(options)?);
-        options.request.cookies = cookies;
+        options.request.cookies.clone_from(&cookies);
         // A `Response` has its redirect chain.
         options.request.response.keep_redirects = true;
         credential_scope::of_base_url(&mut options.request, &base_url);
@@ -72,7 +74,7 @@ impl Client {
             Ok((Run::fed_for(&engine, columns, options.request, options.run)?, engine.max_memory()))
         });
         let (run, max_memory) = run.map_err(|error| to_python(py, &error))?;
-        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run), calls }), max_memory })
+        Ok(Self { open: ForkSafe::new(Open { run: Arc::new(run), calls }), max_memory, cookies })
     }
 
     /// Sends a request, and waits for its outcome. An exception during the wait, such as Ctrl-C, cancels the request.
@@ -81,7 +83,7 @@ impl Client {
         let Some(open) = self.open.get() else { return Ok(None) };
         let submission = Submission::of_one(open.run.clone(), None);
         let (row, timeouts) = request.extract::<Request>()?.into_call(open.calls, &submission.waker);
-        let Some(call) = Call::submit(open.run.clone(), &submission.completions, 0, row, timeouts) else {
+        let Some(call) = Call::submit(open.run.clone(), &submission.completions, 0, row, timeouts, false) else {
             return Ok(None);
         };
         let call = Mutex::new(call);
@@ -93,10 +95,23 @@ impl Client {
     }
 
     /// Sends a request whose response body is streamed. `watched` means that an event loop watches its descriptor. Returns
-    /// `None` if the client is closed.
-    fn start_stream(&self, request: &Bound<'_, PyAny>, watched: bool) -> PyResult<Option<ResponseStream>> {
+    /// `None` if the client is closed. `followed`: its attempts are recorded.
+    #[pyo3(signature = (request, watched, followed=false))]
+    fn start_stream(
+        &self,
+        request: &Bound<'_, PyAny>,
+        watched: bool,
+        followed: bool,
+    ) -> PyResult<Option<ResponseStream>> {
         let Some(open) = self.open.get() else { return Ok(None) };
-        ResponseStream::start(open.run.clone(), request, open.calls, Descriptor::watched(watched)?)
+        ResponseStream::start(open.run.clone(), request, open.calls, Descriptor::watched(watched)?, followed)
+    }
+
+    /// Returns a request as it will be sent, or `None` if it can't be made, or in a fork.
+    fn prepare<'py>(&self, py: Python<'py>, request: Request) -> Option<SentFields<'py>> {
+        let open = self.open.get()?;
+        let prepared = open.run.defaults().next_request(&request.into_row(), self.cookies.as_ref());
+        prepared.map(|request| sent_fields(py, request))
     }
 
     /// Creates a completion queue. `watched` means that an event loop watches its descriptor. Returns `None` in a fork.

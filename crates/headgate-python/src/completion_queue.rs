@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headgate_core::clock;
+use headgate_core::row::ReplyTo;
 use headgate_engine::{Arrived, Call, CallState, Run, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY, WakeCaller, Waker};
 use pyo3::prelude::*;
 
+use crate::attempt::NativeAttempt;
 use crate::call::{NativeCall, arrived_late, lock, log_wait};
 use crate::call_timeouts::CallDefaults;
 use crate::descriptor::Descriptor;
@@ -40,6 +42,16 @@ impl Submission {
         let wake_at = if descriptor.is_some() { WAKE_AT } else { WAKE_AT_OF_MANY };
         let completions = run.completions(waker.clone(), wake_at, None);
         Self { run, completions, waker, descriptor }
+    }
+
+    /// Returns what sends the outcome of a row here, and if the row is `followed`, its attempts.
+    fn reply_to(&self, number: u64, followed: bool) -> Option<Arc<ReplyTo>> {
+        if followed { self.completions.follow(number) } else { self.completions.reply_to(number) }
+    }
+
+    /// Returns the attempts of followed rows that have ended, with the numbers of the rows.
+    pub(crate) fn take_attempts(&self) -> Vec<(u64, NativeAttempt)> {
+        NativeAttempt::numbered(self.completions.take_attempts(), &self.run)
     }
 
     /// Waits for the outcome of a call, which is the only row. An exception during the wait, such as Ctrl-C, ends it.
@@ -103,14 +115,16 @@ impl CompletionQueue {
 
 #[pymethods]
 impl CompletionQueue {
-    /// Submits requests, numbered from `first_number`. Returns whether it could: not if the client is closed.
-    fn submit(&self, py: Python<'_>, first_number: u64, requests: Vec<Request>) -> bool {
+    /// Submits requests, numbered from `first_number`. Returns whether it could: not if the client is closed. `followed`:
+    /// `take_attempts` returns their attempts.
+    #[pyo3(signature = (first_number, requests, followed=false))]
+    fn submit(&self, py: Python<'_>, first_number: u64, requests: Vec<Request>, followed: bool) -> bool {
         let Some(submission) = self.0.get() else { return false };
         let fed = py.detach(|| {
             let rows = requests.into_iter().zip(first_number..);
             submission.run.feed(
                 rows.map(|(request, number)| {
-                    request.for_reply(submission.completions.reply_to(number), &submission.waker)
+                    request.for_reply(submission.reply_to(number, followed), &submission.waker)
                 })
                 .collect(),
             )
@@ -118,11 +132,13 @@ impl CompletionQueue {
         fed.is_some()
     }
 
-    /// Submits a request as a call, with this number. Returns `None` if the client is closed.
-    fn submit_call(&self, number: u64, request: Request) -> Option<NativeCall> {
+    /// Submits a request as a call, with this number. Returns `None` if the client is closed. `followed`: as for `submit`.
+    #[pyo3(signature = (number, request, followed=false))]
+    fn submit_call(&self, number: u64, request: Request, followed: bool) -> Option<NativeCall> {
         let submission = self.0.get()?;
         let (row, timeouts) = request.into_call(self.1, &submission.waker);
-        Call::submit(submission.run.clone(), &submission.completions, number, row, timeouts).map(NativeCall::new)
+        Call::submit(submission.run.clone(), &submission.completions, number, row, timeouts, followed)
+            .map(NativeCall::new)
     }
 
     /// Waits for outcomes or a wake-up, for at most `timeout`; Ctrl-C ends the wait. Returns outcomes with the numbers of
@@ -152,6 +168,12 @@ impl CompletionQueue {
             submission.waker.wake();
         }
         (numbered(arrived, &submission.run), bytes)
+    }
+
+    /// Returns the attempts of followed requests that have ended, with the numbers of the requests. After a call that has
+    /// returned an outcome, these are all of its attempts.
+    fn take_attempts(&self) -> Vec<(u64, NativeAttempt)> {
+        self.0.get().map_or_else(Vec::new, Submission::take_attempts)
     }
 
     /// Releases the memory reservations of uncollected outcomes, in all completion queues of the client.

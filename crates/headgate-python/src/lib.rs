@@ -6,6 +6,7 @@
 #[cfg(target_os = "linux")]
 mod allocator;
 mod arrow_in;
+mod attempt;
 mod batches;
 mod call;
 mod call_timeouts;
@@ -41,6 +42,8 @@ mod _headgate {
     use headgate_engine::job_options;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::attempt::NativeAttempt;
     #[pymodule_export]
     use super::batches::{BatchFlow, BatchRuns, BatchTable};
     #[pymodule_export]

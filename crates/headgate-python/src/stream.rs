@@ -10,6 +10,7 @@ use headgate_engine::{Arrived, Call, Run};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::attempt::NativeAttempt;
 use crate::call::{NativeCall, lock};
 use crate::call_timeouts::CallDefaults;
 use crate::completion_queue::{SIGNAL_CHECK, Submission};
@@ -73,13 +74,16 @@ impl ResponseStream {
         request: &Bound<'_, PyAny>,
         defaults: CallDefaults,
         descriptor: Option<Arc<Descriptor>>,
+        followed: bool,
     ) -> PyResult<Option<Self>> {
         let submission = Submission::of_one(run.clone(), descriptor);
         let waker = submission.waker.clone();
         let body = Arc::new(BodyStream::new(Box::new(move || waker.wake())));
         let (row, timeouts) =
             request.extract::<Request>()?.streamed(body.clone()).into_call(defaults, &submission.waker);
-        let Some(call) = Call::submit(run, &submission.completions, 0, row, timeouts) else { return Ok(None) };
+        let Some(call) = Call::submit(run, &submission.completions, 0, row, timeouts, followed) else {
+            return Ok(None);
+        };
         let (call, request) = (Arc::new(Mutex::new(call)), request.clone().unbind());
         let has_headers = AtomicBool::new(false);
         Ok(Some(Self(ForkSafe::new(Streaming { submission, call, request, body, has_headers }))))
@@ -111,6 +115,11 @@ impl ResponseStream {
             py.check_signals()?;
         }
         Ok(())
+    }
+
+    /// Returns the attempts that have ended, if the request is followed.
+    fn take_attempts(&self) -> Vec<(u64, NativeAttempt)> {
+        self.0.get().map_or_else(Vec::new, |streaming| streaming.submission.take_attempts())
     }
 
     /// Returns the headers if they have arrived. If not, the descriptor becomes readable once they arrive.

@@ -16,6 +16,7 @@ from headgate.client._client_options import ASYNC_CLIENT, AsyncClientArguments
 from headgate.client._content import Source
 from headgate.client._engine_client import EngineClient
 from headgate.client._fetch_many import AsyncFetchMany
+from headgate.client._log import is_observed
 from headgate.client._loop_feeder import send_source_async
 from headgate.client._loops import Loops
 from headgate.client._native_requests import async_native_of
@@ -130,8 +131,12 @@ class AsyncClient(EngineClient):
         if options:
             request = sent_with(request, dict(options))
         check_is_request(request)
-        self._streams.check("task", request.url)
         self._use_loop()
+        if is_observed(self._engine.options):
+            from headgate.client._observed import send_observed_async  # noqa: PLC0415 - most clients are not observed
+
+            return await send_observed_async(self._engine, self._loops, self._streams, request)
+        self._streams.check("task", request.url)
         native = await async_native_of(request, self._engine.options)
         if isinstance(native.body, Source):
             with self._engine.request_for_app(native) as of_app:

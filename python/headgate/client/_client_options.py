@@ -11,6 +11,7 @@ from headgate._native import CookieJar as NativeJar
 from headgate._option import OptionSet
 from headgate.client._auth import AsyncClientAuthOption, ClientAuthOption
 from headgate.client._cookies import ClientCookiesOption, of_option
+from headgate.client._hooks import ClientHooksOption, hooks_of
 from headgate.client._timeouts import CHANGED, ClientTimeoutOptions, of_calls_and_of_many
 from headgate.client._url import text_of
 from headgate.jobs import _keywords as keywords
@@ -25,6 +26,7 @@ class _SharedKeywords(
     keywords.BearerOption,
     keywords.TokenOptions,
     ClientCookiesOption,
+    ClientHooksOption,
     keywords.CompressOption,
     keywords.FollowOption,
     keywords.ReadOptions,
@@ -132,6 +134,11 @@ def options_of(
     except (TypeError, ValueError) as error:
         arguments.wrong("cookies", str(error).removeprefix("cookies "))
         read["cookies"] = None
+    try:
+        read["hooks"] = hooks_of(read.get("hooks"), may_be_async=options.of == ASYNC_CLIENT.of)
+    except TypeError as error:
+        arguments.wrong("hooks", str(error))
+        read["hooks"] = None
     of_client = ClientOptions(base_url=base_url, params=params, app=app, **read)
     arguments.check(of_client)
     return of_client

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from inspect import isasyncgen
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from headgate._native import NativeOutcome, ResponseStream, UploadStream
 from headgate.batches._supply import close_source
@@ -10,6 +10,9 @@ from headgate.client._content import Source, chunks_of
 from headgate.client._engine import Engine
 from headgate.client._request import NativeRequest
 from headgate.client._watch import looked_at
+
+if TYPE_CHECKING:
+    from headgate.client._observer import Observer
 
 T = TypeVar("T")
 
@@ -84,20 +87,22 @@ class BodyFeeder:
         return number
 
 
-def feed_until(feeder: BodyFeeder, stream: ResponseStream, take: Callable[[], T | None]) -> T | None:
-    """Feeds a body until `take` returns something of the response, and returns that, or `None` in a fork.
+def feed_until(feeder: BodyFeeder | None, stream: ResponseStream, take: Callable[[], T | None]) -> T | None:
+    """Feeds a body, if there is one, until `take` returns something of the response. Returns that; `None` in a fork.
 
     Raises:
         Exception: Whatever reading the source raises.
     """
     while (taken := take()) is None and stream.is_own_process:
-        if not feeder.feed():
+        if feeder is None or not feeder.feed():
             stream.wait_wakeup()
     return taken
 
 
-def send_source(engine: Engine, request: NativeRequest, source: Source) -> NativeOutcome:
-    """Sends a request whose body is a source, and waits for its outcome.
+def send_source(
+    engine: Engine, request: NativeRequest, source: Source, observer: "Observer | None" = None
+) -> NativeOutcome:
+    """Sends a request whose body is a source, and waits for its outcome. The observer gets its attempts.
 
     Raises:
         RuntimeError: The client is closed.
@@ -106,12 +111,15 @@ def send_source(engine: Engine, request: NativeRequest, source: Source) -> Nativ
     completions = engine.native.completion_queue(watched=False)
     feeder = BodyFeeder(source)
     request = request._replace(body=feeder.stream)
-    call = None if completions is None else completions.submit_call(0, request)
+    is_followed = observer is not None and observer.follows_attempts
+    call = None if completions is None else completions.submit_call(0, request, is_followed)
     if completions is None or call is None:
         engine.raise_closed()
     try:
         while True:
             arrived, _ = completions.wait_outcomes(1, 0.0 if feeder.feed() else call.next_look_s)
+            if observer is not None:
+                observer.report_attempts(attempt for _, attempt in completions.take_attempts())
             if arrived:
                 return arrived[0][1]
             if call.next_look_s <= 0 and (outcome := looked_at(call, request)) is not None:

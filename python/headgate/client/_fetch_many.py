@@ -176,7 +176,14 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
         self._taker.is_this = True
         flow = self._flow
         outcome = None if flow.is_closed else flow.pop()
-        return super().__next__() if outcome is None else outcome
+        outcome = super().__next__() if outcome is None else outcome
+        if flow.observer is not None:
+            try:
+                outcome = flow.observer.report(outcome)
+            except BaseException:
+                self.close()
+                raise
+        return outcome
 
     def _pop(self) -> Outcome[Tag] | None:
         return self._flow.pop()
@@ -197,7 +204,12 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
                 raise flow.failure
             raise StopIteration
         wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
-        flow.take_arrived(*flow.completions.wait_outcomes(_MAX_TAKEN, wait_s))
+        arrived = flow.completions.wait_outcomes(_MAX_TAKEN, wait_s)
+        if flow.observer is not None:
+            # Before other threads get the outcomes.
+            flow.observer.take_attempts(flow.completions)
+            flow.observer.report_attempts()
+        flow.take_arrived(*arrived)
         self._progress.update_if_due()
         return flow.pop()
 
@@ -328,9 +340,11 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
         if self._loop is None and not flow.is_closed:
             self._begin()
         while not flow.is_closed:
+            if flow.observer is not None:
+                await flow.observer.report_attempts_async()
             outcome = flow.pop()
             if outcome is not None:
-                return outcome
+                return await self._report(outcome)
             self._check_loop()
             if self._must_take_more:
                 self._on_readable()
@@ -349,6 +363,15 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
             self._progress.update_if_due()
         self._finish()
         return None
+
+    async def _report(self, outcome: Outcome[Any]) -> Outcome[Any]:
+        if self._flow.observer is None:
+            return outcome
+        try:
+            return await self._flow.observer.report_async(outcome)
+        except asyncio.CancelledError:
+            self._flow.put_back(outcome)
+            raise
 
     def _finish(self) -> None:
         self._batch_mode.check_outcomes()
@@ -382,6 +405,8 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
         flow = self._flow
         self._must_take_more = flow.is_full
         flow.take_arrived(*flow.completions.try_outcomes(0 if self._must_take_more else _MAX_TAKEN))
+        if flow.observer is not None:
+            flow.observer.take_attempts(flow.completions)
         self._news.set()
 
     def _close(self) -> None:

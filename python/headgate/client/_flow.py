@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headgate import _format
 from headgate._checks import kind_of
@@ -15,10 +15,15 @@ from headgate._format import count
 from headgate._native import NativeOutcome
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
+from headgate.client._log import is_observed
 from headgate.client._native_requests import natives_of
 from headgate.client._outcome import Failed, Outcome, Succeeded
 from headgate.client._request import Request, RequestLike
 from headgate.client._url import text_of
+
+if TYPE_CHECKING:
+    from headgate.client._client_options import ClientOptions
+    from headgate.client._many_observer import ManyObserver
 
 MAX_PULL_S: Final = 0.005
 """After this time, the requests that have been read are passed on, however few."""
@@ -154,6 +159,12 @@ READY_BYTES: Final = 16 << 20
 """With more bytes of bodies in uncollected outcomes, no outcomes are taken until these are collected."""
 
 
+def _observer_of(options: "ClientOptions") -> "ManyObserver":
+    from headgate.client._many_observer import ManyObserver  # noqa: PLC0415 - most clients are not observed
+
+    return ManyObserver(options)
+
+
 class RequestFlow:
     """The outstanding requests and the outcomes that have arrived. One thread at a time may start and take them."""
 
@@ -161,6 +172,7 @@ class RequestFlow:
         completions = engine.native.completion_queue(watched=watched)
         self.completions = completions if completions is not None else engine.raise_closed()
         self.submitted = SubmitQueue()
+        self.observer = _observer_of(engine.options) if is_observed(engine.options) else None
         self._engine = engine
         self._process = engine.process
         self._app = engine.options.app
@@ -221,8 +233,11 @@ class RequestFlow:
         native = natives_of(requests, self._engine.options)
         number = self._number
         self._number += len(requests)
+        is_followed = False
+        if self.observer is not None:
+            native, is_followed = self.observer.prepare(self._engine.native, number, requests, native)
         self._in_flight.update(zip(range(number, self._number), requests, strict=True))
-        if not self.completions.submit(number, native):
+        if not self.completions.submit(number, native, is_followed):
             self._engine.raise_closed()
 
     def take_arrived(self, arrived: Sequence[tuple[int, NativeOutcome]], received_bytes: int) -> None:
@@ -237,6 +252,8 @@ class RequestFlow:
             if request is None:
                 continue
             outcome = (Succeeded if response.error is None else Failed)(request, response, number)
+            if self.observer is not None:
+                self.observer.end(number)
             if self._app is not None and (error := outcome.error) is not None:
                 error.__cause__ = self._app.take_exception(response.error)
             if self._ordered:
@@ -270,6 +287,10 @@ class RequestFlow:
             return self._ready.popleft()
         except IndexError:
             return None
+
+    def put_back(self, outcome: Outcome) -> None:
+        """Makes an outcome that was popped the next one."""
+        self._ready.appendleft(outcome)
 
     def pull(self, source: RequestSource | None) -> bool:
         """Starts a batch of submitted requests and of the source. Returns whether the source has ended."""

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from headgate._native import NativeOutcome, UploadStream
+from headgate._native import NativeAttempt, NativeOutcome, UploadStream
 from headgate.batches._supply import MEMORY_CHECK_S
 from headgate.client._content import Source
 from headgate.client._engine import Engine
@@ -12,6 +13,9 @@ from headgate.client._feeder import BodyFeeder
 from headgate.client._request import NativeRequest
 from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
+
+if TYPE_CHECKING:
+    from headgate.client._observer import Observer
 
 
 class LoopFeeder:
@@ -65,8 +69,12 @@ class LoopFeeder:
             await self._feeder.aclose()
 
 
-async def send_source_async(engine: Engine, request: NativeRequest, source: Source) -> NativeOutcome:
-    """Sends a request whose body is a source, and waits for its outcome. Cancelling it cancels the exchange.
+async def send_source_async(  # noqa: C901, PLR0915 - one step after another
+    engine: Engine, request: NativeRequest, source: Source, observer: "Observer | None" = None
+) -> NativeOutcome:
+    """Sends a request whose body is a source, and waits for its outcome. The observer gets its attempts.
+
+    Cancelling it cancels the exchange.
 
     Raises:
         RuntimeError: The client is closed.
@@ -75,35 +83,51 @@ async def send_source_async(engine: Engine, request: NativeRequest, source: Sour
     completions = engine.native.completion_queue(watched=True)
     feeder = LoopFeeder(source)
     request = request._replace(body=feeder.stream)
-    call = None if completions is None else completions.submit_call(0, request)
+    is_followed = observer is not None and observer.follows_attempts
+    call = None if completions is None else completions.submit_call(0, request, is_followed)
     if completions is None or call is None:
         engine.raise_closed()
     loop = asyncio.get_running_loop()
     has_arrived = asyncio.Event()
+    has_attempts = asyncio.Event() if is_followed else has_arrived
     outcomes: list[NativeOutcome] = []
+    attempts: list[NativeAttempt] = []
+
+    def arrive() -> None:
+        has_arrived.set()
+        has_attempts.set()
 
     def take_arrived() -> None:
         outcomes.extend(outcome for _, outcome in completions.try_outcomes(1)[0])
+        if is_followed and (ended := completions.take_attempts()):
+            attempts.extend(attempt for _, attempt in ended)
+            has_attempts.set()
         if outcomes:
-            has_arrived.set()
+            arrive()
         else:
             timer.check()
         feeder.wake()
 
     def deliver(outcome: NativeOutcome) -> None:
         outcomes.append(outcome)
-        has_arrived.set()
+        arrive()
 
     timer = CallTimer(loop, call, request, deliver)
     loop.add_reader(completions.fileno(), take_arrived)
     try:
         take_arrived()
-        feeder.begin(has_arrived.set)
+        feeder.begin(arrive)
         while not has_arrived.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(MEMORY_CHECK_S):
-                    await await_interruptibly(has_arrived.wait())
+                    await await_interruptibly(has_attempts.wait())
             completions.release_memory()
+            if observer is not None and is_followed:
+                has_attempts.clear()
+                ended, attempts[:] = [*attempts], []
+                await observer.report_attempts_async(ended)
+        if observer is not None:
+            await observer.report_attempts_async(attempts)
         if not outcomes:
             feeder.check()
         return outcomes[0]

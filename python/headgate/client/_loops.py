@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from headgate import _mocks
-from headgate._native import NativeCall, NativeOutcome
+from headgate._native import NativeAttempt, NativeCall, NativeOutcome
 from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
 from headgate.client._request import NativeRequest
@@ -16,6 +17,7 @@ from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
     from headgate.client._app import ServedApp
+    from headgate.client._observer import Observer
 
 _MAX_TAKEN: Final = 1024
 """The bound of responses that one iteration of the loop takes."""
@@ -24,13 +26,16 @@ _MAX_TAKEN: Final = 1024
 class _Waiting:
     """A call that a task awaits."""
 
-    __slots__ = ("call", "future", "request", "timer")
+    __slots__ = ("attempts", "call", "future", "news", "request", "timer")
 
     def __init__(self, call: NativeCall, request: NativeRequest, future: "asyncio.Future[NativeOutcome]") -> None:
         self.call = call
         self.request = request
         self.future = future
         self.timer: CallTimer | None = None
+        # Of a followed call: the attempts that have ended, and an event for them and for the response.
+        self.attempts: deque[NativeAttempt] = deque()
+        self.news: asyncio.Event | None = None
 
 
 class LoopResponses:
@@ -50,33 +55,37 @@ class LoopResponses:
         # Calls in the order of their submission, until they get a timer.
         self._waiting: dict[int, _Waiting] = {}
         self._timed: dict[int, _Waiting] = {}
+        self._followed: dict[int, _Waiting] = {}
         self._is_watched = True
         self._is_check_scheduled = False
         self._is_finishing = False
         loop.add_reader(self.completions.fileno(), self.take_arrived)
         self.take_arrived()
 
-    def send(self, request: NativeRequest) -> Coroutine[Any, Any, NativeOutcome]:
-        """Returns a coroutine that sends a request, waits, and returns the response.
+    def send(self, request: NativeRequest, observer: "Observer | None" = None) -> Coroutine[Any, Any, NativeOutcome]:
+        """Returns a coroutine that sends a request, waits, and returns the response. The observer gets its attempts.
 
-        Cancelling it cancels the exchange.
+        Cancelling it, or an error of a hook, cancels the exchange.
 
         Raises:
             Exception: While waiting: whatever the application of the client raised in place of a response.
         """
         app: ServedApp | None = self._engine.options.app
-        return self._send(request) if app is None else self._send_to_app(request, app)
+        return self._send(request, observer) if app is None else self._send_to_app(request, observer, app)
 
-    async def _send_to_app(self, request: NativeRequest, app: "ServedApp") -> NativeOutcome:
+    async def _send_to_app(
+        self, request: NativeRequest, observer: "Observer | None", app: "ServedApp"
+    ) -> NativeOutcome:
         with app.called(request) as of_app:
-            outcome = await self._send(of_app)
+            outcome = await self._send(of_app, observer)
         app.check(outcome)
         return outcome
 
-    async def _send(self, request: NativeRequest) -> NativeOutcome:
+    async def _send(self, request: NativeRequest, observer: "Observer | None") -> NativeOutcome:
         number = self._number
         self._number += 1
-        call = self.completions.submit_call(number, request)
+        is_followed = observer is not None and observer.follows_attempts
+        call = self.completions.submit_call(number, request, is_followed)
         if call is None:
             self._engine.raise_closed()
         loop = asyncio.get_running_loop()
@@ -87,12 +96,30 @@ class LoopResponses:
             self._is_check_scheduled = True
             loop.call_later(min(MEMORY_CHECK_S, call.next_look_s), self._check)
         try:
+            if observer is not None and is_followed:
+                return await self._follow(number, waiting, observer)
             return await await_interruptibly(waiting.future)
-        except asyncio.CancelledError:
+        except BaseException:
             if self._pop(number) is not None:
                 call.cancel()
             self._retire_if_finished(loop)
             raise
+
+    async def _follow(self, number: int, waiting: _Waiting, observer: "Observer") -> NativeOutcome:
+        """Waits for the response, and passes attempts on as they end."""
+        news = waiting.news = asyncio.Event()
+        self._followed[number] = waiting
+        waiting.future.add_done_callback(lambda _: news.set())
+        try:
+            while True:
+                await await_interruptibly(news.wait())
+                news.clear()
+                while waiting.attempts:
+                    await observer.report_attempts_async([waiting.attempts.popleft()])
+                if waiting.future.done():
+                    return waiting.future.result()
+        finally:
+            del self._followed[number]
 
     def _start_timer(self, loop: asyncio.AbstractEventLoop, number: int) -> None:
         waiting = self._timed[number] = self._waiting.pop(number)
@@ -120,6 +147,12 @@ class LoopResponses:
     def _take(self) -> bool:
         """Takes responses that have arrived. Returns whether there were any."""
         arrived = self.completions.try_outcomes(_MAX_TAKEN)[0]
+        if self._followed:
+            # These are all attempts of what has arrived.
+            for number, attempt in self.completions.take_attempts():
+                if (followed := self._followed.get(number)) is not None and followed.news is not None:
+                    followed.attempts.append(attempt)
+                    followed.news.set()
         for number, response in arrived:
             self._deliver(number, response)
         return bool(arrived)

@@ -1,6 +1,6 @@
 """The outcome of one of many requests."""
 
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias
 
 from headgate import _format
 from headgate._facts import table
@@ -173,3 +173,10 @@ if TYPE_CHECKING:
     """The outcome of one of many requests: a response, or an error."""
 else:
     Outcome = AnyOutcome
+
+
+def failed_with(outcome: "Outcome[Any]", error: RequestError) -> Failed[Any]:
+    """Returns the outcome with an error that a hook has raised in place of its response."""
+    failed: Failed[Any] = Failed(outcome._request, outcome._native, outcome.index)  # noqa: SLF001 - of this module
+    object.__setattr__(failed, "_result", error)  # type checkers see plain attributes
+    return failed

@@ -26,11 +26,12 @@ class PreparedRequest:
             `Content-Type` of the body. A request that was sent has all, with the client's.
         content: The body; `None` if there is none, or if it is read while it is sent.
         tag: The `tag` of the `headgate.Request`.
+        extensions: What hooks store for later hooks of the same call, which get it with its attempts and result.
     """
 
     __module__ = "headgate"
 
-    __slots__ = ("content", "headers", "method", "tag", "url")
+    __slots__ = ("content", "extensions", "headers", "method", "tag", "url")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class PreparedRequest:
         self.headers: MutableMapping[str, str] = headers
         self.content: bytes | None = content
         self.tag: Any = tag
+        self.extensions: dict[str, Any] = {}
 
     def __repr__(self) -> str:
         """Returns a description without what may be secret."""

@@ -2,6 +2,7 @@
 
 from headgate.client._content import Source
 from headgate.client._engine import Engine
+from headgate.client._log import is_observed
 from headgate.client._native_requests import native_of
 from headgate.client._open_streams import OpenStreams
 from headgate.client._request import Request, check_is_request
@@ -17,6 +18,10 @@ def send(engine: Engine, streams: OpenStreams, request: Request) -> Response:
         RuntimeError: The client is closed.
     """
     check_is_request(request)
+    if is_observed(engine.options):
+        from headgate.client._observed import send_observed  # noqa: PLC0415 - most clients are not observed
+
+        return send_observed(engine, streams, request)
     streams.check("thread", request.url)
     prepared = native_of(request, engine.options)
     if isinstance(prepared.body, Source):

@@ -4,21 +4,29 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from headgate._native import NativeOutcome
+from headgate._native import NativeAttempt, NativeOutcome
 from headgate.client._headers import RequestHeaders
 from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import Request, RequestLike
 from headgate.serving._asgi_app import CONTEXT
 
+SentFields = tuple[str, str, list[tuple[str, str, bool]], bytes | None]
+"""A method, a URL, headers with whether they are credentials, and a body."""
 
-def sent_request(native: NativeOutcome | SimpleNamespace, request: RequestLike) -> PreparedRequest | None:
+
+def sent_request(
+    native: NativeOutcome | NativeAttempt | SimpleNamespace, request: RequestLike
+) -> PreparedRequest | None:
     """Returns the request as it was sent, or `None` if it could not be made. `request` is what the caller gave."""
     sent = native.sent_request
-    if sent is None:
-        return None
+    return None if sent is None else prepared_of(sent, request)
+
+
+def prepared_of(sent: SentFields, request: RequestLike) -> PreparedRequest:
+    """Returns a request of the engine. `request` is what the caller gave."""
     method, url, fields, content = sent
     secret = {name.lower() for name, _, is_secret in fields if is_secret}
-    headers = RequestHeaders(((name, value) for name, value, _ in fields if name.lower() != CONTEXT), secret)
+    headers = RequestHeaders([(name, value) for name, value, _ in fields if name.lower() != CONTEXT], secret)
     return PreparedRequest(method, url, headers, content, tag_of(request))
 
 

@@ -3,7 +3,13 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from functools import cached_property
 from typing import TYPE_CHECKING, AnyStr, NamedTuple, NoReturn
 
@@ -13,6 +19,7 @@ from headgate._native import NativeOutcome, ResponseStream
 from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._feeder import BodyFeeder, feed_until
+from headgate.client._log import is_observed
 from headgate.client._loop_feeder import LoopFeeder
 from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._open_streams import HeldSlot, OpenStreams
@@ -24,6 +31,7 @@ from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
     from headgate.client._app import ServedApp
+    from headgate.client._observer import Observer, Reporting
 
 
 class _ClosedStream:
@@ -281,19 +289,25 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
         RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed.
     """
+    observer = _observer_of(engine, request)
     with (
+        _reporting(observer) as reporting,
         streams.hold("thread", request.url) as held,
-        engine.request_for_app(native_of(request, engine.options)) as prepared,
+        engine.request_for_app(_native_of(engine, request, observer)) as prepared,
     ):
         native_request, feeder = prepared, None
         if isinstance(prepared.body, Source):
             feeder = BodyFeeder(prepared.body)
             native_request = prepared._replace(body=feeder.stream)
-        stream = engine.native.start_stream(native_request, watched=False)
+        is_followed = observer is not None and observer.follows_attempts
+        stream = engine.native.start_stream(native_request, watched=False, followed=is_followed)
         if stream is None:
             engine.raise_closed()
         try:
-            native = stream.wait_headers() if feeder is None else _fed_headers(feeder, stream, native_request)
+            if feeder is None and not is_followed:
+                native = stream.wait_headers()
+            else:
+                native = _headers(stream, native_request, feeder, observer)
             if native is None:
                 engine.raise_closed()
             engine.raise_of_app(native)
@@ -302,6 +316,9 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
                 raise error
             opened = _OpenedStream(stream, held, engine.options.app)
             response = StreamedResponse(request, native, opened, feeder)
+            if observer is not None and reporting is not None:
+                observer.report_response(response)
+                reporting.finish()
             try:
                 yield response
             finally:
@@ -312,12 +329,40 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
                 feeder.close()
 
 
-def _fed_headers(feeder: BodyFeeder, stream: ResponseStream, request: NativeRequest) -> NativeOutcome | None:
-    """Waits for the response without its body, while the body of the request is fed."""
+def _observer_of(engine: Engine, request: Request) -> "Observer | None":
+    if not is_observed(engine.options):
+        return None
+    from headgate.client._observer import Observer  # noqa: PLC0415 - most clients are not observed
+
+    return Observer(engine.options, request)
+
+
+def _reporting(observer: "Observer | None") -> "AbstractContextManager[Reporting | None]":
+    if observer is None:
+        return nullcontext()
+    from headgate.client._observer import Reporting  # noqa: PLC0415 - as above
+
+    return Reporting(observer)
+
+
+def _native_of(engine: Engine, request: Request, observer: "Observer | None") -> NativeRequest:
+    if observer is None:
+        return native_of(request, engine.options)
+    from headgate.client._observed import observed_native_of  # noqa: PLC0415 - as above
+
+    return observed_native_of(engine, request, observer)
+
+
+def _headers(
+    stream: ResponseStream, request: NativeRequest, feeder: BodyFeeder | None, observer: "Observer | None"
+) -> NativeOutcome | None:
+    """Waits for the response without its body, while the body of the request is fed. The observer gets the attempts."""
     call = stream.call
 
     def take() -> NativeOutcome | None:
         headers = stream.try_headers()
+        if observer is not None:
+            observer.report_attempts(attempt for _, attempt in stream.take_attempts())
         if headers is None and call is not None and call.next_look_s <= 0:
             return looked_at(call, request)
         return headers
@@ -344,8 +389,10 @@ class StreamReader:
             if self._feeder is not None:
                 self._feeder.wake()
 
-    async def headers(self, stream: ResponseStream, request: NativeRequest) -> NativeOutcome:
-        """Waits for the response without its body, and returns it."""
+    async def headers(
+        self, stream: ResponseStream, request: NativeRequest, observer: "Observer | None" = None
+    ) -> NativeOutcome:
+        """Waits for the response without its body, and returns it. The observer gets the attempts."""
         late: list[NativeOutcome] = []
 
         def deliver(outcome: NativeOutcome) -> None:
@@ -358,6 +405,8 @@ class StreamReader:
             while not late:
                 self._has_arrived.clear()
                 response = stream.try_headers()
+                if observer is not None:
+                    await observer.report_attempts_async(attempt for _, attempt in stream.take_attempts())
                 if response is not None:
                     return response
                 if timer is not None:
@@ -516,6 +565,22 @@ class AsyncStreamedResponse(Streamed):
             yield sized
 
 
+def _async_reporting(observer: "Observer | None") -> "AbstractAsyncContextManager[Reporting | None]":
+    if observer is None:
+        return nullcontext()
+    from headgate.client._observer import Reporting  # noqa: PLC0415 - as above
+
+    return Reporting(observer)
+
+
+async def _async_native_of(engine: Engine, request: Request, observer: "Observer | None") -> NativeRequest:
+    if observer is None:
+        return await async_native_of(request, engine.options)
+    from headgate.client._observed import async_observed_native_of  # noqa: PLC0415 - as above
+
+    return await async_observed_native_of(engine, request, observer)
+
+
 @asynccontextmanager
 async def open_async_stream(
     engine: Engine, streams: OpenStreams, request: Request
@@ -526,31 +591,37 @@ async def open_async_stream(
         RequestError: There is no usable response, or the request is invalid.
         RuntimeError: The client is closed.
     """
-    with (
-        streams.hold("task", request.url) as held,
-        engine.request_for_app(await async_native_of(request, engine.options)) as prepared,
-    ):
-        native_request, feeder = prepared, None
-        if isinstance(prepared.body, Source):
-            feeder = LoopFeeder(prepared.body)
-            native_request = prepared._replace(body=feeder.stream)
-        stream = engine.native.start_stream(native_request, watched=True)
-        if stream is None:
-            engine.raise_closed()
-        reader = StreamReader(stream, feeder)
-        try:
-            native = await reader.headers(stream, native_request)
-            engine.raise_of_app(native)
-            error = error_of(request, native)
-            if error is not None:
-                raise error
-            opened = _OpenedStream(stream, held, engine.options.app)
-            response = AsyncStreamedResponse(request, native, opened, reader)
+    observer = _observer_of(engine, request)
+    async with _async_reporting(observer) as reporting:
+        with (
+            streams.hold("task", request.url) as held,
+            engine.request_for_app(await _async_native_of(engine, request, observer)) as prepared,
+        ):
+            native_request, feeder = prepared, None
+            if isinstance(prepared.body, Source):
+                feeder = LoopFeeder(prepared.body)
+                native_request = prepared._replace(body=feeder.stream)
+            is_followed = observer is not None and observer.follows_attempts
+            stream = engine.native.start_stream(native_request, watched=True, followed=is_followed)
+            if stream is None:
+                engine.raise_closed()
+            reader = StreamReader(stream, feeder)
             try:
-                yield response
+                native = await reader.headers(stream, native_request, observer if is_followed else None)
+                engine.raise_of_app(native)
+                error = error_of(request, native)
+                if error is not None:
+                    raise error
+                opened = _OpenedStream(stream, held, engine.options.app)
+                response = AsyncStreamedResponse(request, native, opened, reader)
+                if observer is not None and reporting is not None:
+                    await observer.report_response_async(response)
+                    reporting.finish()
+                try:
+                    yield response
+                finally:
+                    await response.aclose()
             finally:
-                await response.aclose()
-        finally:
-            reader.close()
-            if feeder is not None:
-                await feeder.aclose()
+                reader.close()
+                if feeder is not None:
+                    await feeder.aclose()

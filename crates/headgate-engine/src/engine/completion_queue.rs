@@ -6,11 +6,12 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use headgate_core::call::CallLimits;
-use headgate_core::row::{Outcome, OutcomeReceiver, ReplyTo};
+use headgate_core::row::{AttemptRecord, Outcome, OutcomeReceiver, ReplyTo};
 use headgate_core::selected::SelectValues;
 use headgate_core::virtual_clock;
 
@@ -65,6 +66,8 @@ pub struct CompletionQueue {
 #[derive(Default)]
 struct CompletionQueueState {
     arrived: VecDeque<Arrived>,
+    /// Attempts that have ended, of rows whose attempts are followed: as many as the rows may have retries, and one more of each.
+    attempts: Vec<(u64, Box<AttemptRecord>)>,
     /// The caller waits, and was not woken yet.
     is_awaited: bool,
 }
@@ -96,9 +99,25 @@ impl CompletionQueue {
         Some(ReplyTo::new(self.me.upgrade()?, number, None))
     }
 
-    /// Returns the same for a row that is a call, with these limits.
-    pub(crate) fn reply_to_call(&self, number: u64, limits: CallLimits) -> Option<Arc<ReplyTo>> {
-        Some(ReplyTo::new(self.me.upgrade()?, number, Some(limits)))
+    /// Returns the same for a row that is a call, with these limits. `followed`: as in [`CompletionQueue::follow`].
+    pub(crate) fn reply_to_call(&self, number: u64, limits: CallLimits, followed: bool) -> Option<Arc<ReplyTo>> {
+        let me = self.me.upgrade()?;
+        Some(if followed {
+            ReplyTo::following(me, number, Some(limits))
+        } else {
+            ReplyTo::new(me, number, Some(limits))
+        })
+    }
+
+    /// Returns what sends the outcome of a row here, and its attempts as they end.
+    pub fn follow(&self, number: u64) -> Option<Arc<ReplyTo>> {
+        Some(ReplyTo::following(self.me.upgrade()?, number, None))
+    }
+
+    /// Takes the attempts that have ended, with the numbers of their rows. After [`CompletionQueue::take`], these are all
+    /// attempts of the rows whose outcomes it took.
+    pub fn take_attempts(&self) -> Vec<(u64, Box<AttemptRecord>)> {
+        mem::take(&mut self.state().attempts)
     }
 
     /// Takes up to `max` outcomes that have arrived, and no more than 16 MiB of bodies.
@@ -138,8 +157,8 @@ impl CompletionQueue {
     /// Drops what has arrived, and whatever arrives from now on: the caller waits no more.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
-        let arrived = std::mem::take(&mut self.state().arrived);
-        drop(arrived);
+        let dropped = std::mem::take(&mut *self.state());
+        drop(dropped);
     }
 
     fn push(&self, arrived: Arrived, from_worker: bool) {
@@ -182,6 +201,20 @@ impl CompletionQueue {
 impl OutcomeReceiver for CompletionQueue {
     fn receive(&self, number: u64, outcome: Outcome, failed: bool) {
         self.push(Arrived { number, outcome: Some(outcome), failed }, true);
+    }
+
+    fn attempt_ended(&self, number: u64, attempt: Box<AttemptRecord>) {
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        // After the last attempt, the outcome comes at once.
+        let wakes = attempt.retry_in.is_some();
+        let mut state = self.state();
+        state.attempts.push((number, attempt));
+        if wakes && mem::take(&mut state.is_awaited) {
+            drop(state);
+            self.waker.wake();
+        }
     }
 
     fn lost(&self, number: u64) {

@@ -110,18 +110,20 @@ pub struct TimedOut {
 }
 
 impl Call {
-    /// Submits a row as a call: its outcome comes to `completions` with this number. `None`: the run has ended.
+    /// Submits a row as a call: its outcome comes to `completions` with this number, and its attempts if it is `followed`.
+    /// `None`: the run has ended.
     pub fn submit(
         run: Arc<Run>,
         completions: &CompletionQueue,
         number: u64,
         row: Row,
         timeouts: CallTimeouts,
+        followed: bool,
     ) -> Option<Self> {
         let begun = clock::now();
         let CallTimeouts { total, pool, max_pause } = timeouts;
         let ends_at = begun + total;
-        let reply_to = completions.reply_to_call(number, CallLimits { ends_at, max_pause })?;
+        let reply_to = completions.reply_to_call(number, CallLimits { ends_at, max_pause }, followed)?;
         let shared = Arc::downgrade(&reply_to);
         let ordinal = run.feed(vec![Row { reply_to: Some(reply_to), ..row }])?;
         let (pool_at, reports_at) = (pool.map(|pool| begun + pool), Some(begun + LONG_WAIT));

@@ -18,6 +18,7 @@ use headgate_http::client::{LaneState, Pending, ReceivedResponse};
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::{NoReply, Reply};
 
+use super::record::Ended;
 use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
@@ -56,7 +57,8 @@ impl Attempt<'_> {
             Ok(received) => self.conclude(received, sending, state).await,
             Err(none) => {
                 let failure = none.failure_on(sending.on_new_connection && !is_http2);
-                Err(NoResponse { failure, tried: Some(Tried { remote_addr }) })
+                let has_connected = sending.has_connected;
+                Err(NoResponse { failure, tried: Some(Tried { remote_addr, has_connected }) })
             }
         }
     }
@@ -127,7 +129,16 @@ impl Attempt<'_> {
             sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
         // A body that is handed out continues, unless the row is retried.
         let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
-        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, clock::now());
+        let mut followed = self.record(|| Ended {
+            span: self.span_until_now(state),
+            status: Some(status),
+            version: Some(reply.head.version),
+            failure: reply.failure.as_ref(),
+            remote_addr: Some(remote_addr.clone()),
+            is_new_connection: sending.has_connected,
+        });
+        let now = clock::now();
+        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, &mut followed, now);
         if retry == RowNow::Requeued {
             if let Some(open) = open {
                 open.end(state);
@@ -137,6 +148,9 @@ impl Attempt<'_> {
         let span = self.span(state);
         if let Some(chain) = chain {
             return self.follow(chain, span, sending, state).await;
+        }
+        if let Some(followed) = followed {
+            followed.report(None);
         }
         if let Some(open) = open.filter(|_| body_continues) {
             Box::pin(self.stream_body(span, (reply, remote_addr), open, state)).await;
@@ -163,8 +177,21 @@ impl Attempt<'_> {
             let last = &self.share.shared.last_unreached;
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
         }
-        if self.requeue_for_retry(end, None, false, None, clock::now()) == RowNow::Requeued {
+        let mut followed = tried.as_ref().and_then(|tried| {
+            self.record(|| Ended {
+                span: span.unwrap_or_else(Span::none),
+                status: None,
+                version: None,
+                failure: Some(&failure),
+                remote_addr: tried.remote_addr.clone(),
+                is_new_connection: tried.has_connected,
+            })
+        });
+        if self.requeue_for_retry(end, None, false, None, &mut followed, clock::now()) == RowNow::Requeued {
             return Batch::HasRoom;
+        }
+        if let Some(followed) = followed {
+            followed.report(None);
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);
         let failure = self.explain_consumed(failure, end);

@@ -9,6 +9,7 @@ mod conclude;
 mod cookies;
 mod credentials;
 mod head;
+mod record;
 mod robots;
 mod schedule;
 mod select;
@@ -63,6 +64,8 @@ struct Sending {
     upload: Option<Box<Upload>>,
     /// Its connection was made for it.
     on_new_connection: bool,
+    /// A connection was made for it, and not a stream on one that there was.
+    has_connected: bool,
     /// A rate limiter has let it pass, or there is none.
     may_start: bool,
 }
@@ -124,6 +127,7 @@ struct NoResponse {
 struct Tried {
     /// The remote address of its connection, if it had one.
     remote_addr: Option<Arc<str>>,
+    has_connected: bool,
 }
 
 impl From<RowNow> for Next {
@@ -282,6 +286,7 @@ impl<'a> Attempt<'a> {
             self.share.count_wait(Wait::Dns, state.take_waited_for_dns());
             self.share.count_wait(Wait::Stream, state.take_waited_for_stream());
             let connected = state.take_connected();
+            sending.has_connected |= connected.connections > 0;
             self.share.count_wait(Wait::Connection, connected.time);
             self.share.stats().figures.connections += connected.connections;
             opened.map_err(NoResponse::not_sent)?;

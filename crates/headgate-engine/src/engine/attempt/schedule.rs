@@ -13,6 +13,7 @@ use headgate_core::schedule::retry::{AttemptEnd, FinishedAttempt, NewCredentials
 use headgate_core::timer::sleep_until;
 use headgate_http::client::LaneState;
 
+use super::record::Followed;
 use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
 
@@ -130,13 +131,15 @@ impl Attempt<'_> {
     }
 
     /// Reports to the scheduler how the attempt ended, and requeues the row if another attempt follows. `body_continues`: only the
-    /// head of the response has come, and its body is handed out. `new_credentials`: the row is retried with these.
+    /// head of the response has come, and its body is handed out. `new_credentials`: the row is retried with these. `followed`: the
+    /// attempt, which is reported if another one follows.
     pub(super) fn requeue_for_retry(
         &self,
         end: AttemptEnd,
         headers: Option<HeadersRef<'_>>,
         body_continues: bool,
         new_credentials: Option<NewCredentials>,
+        followed: &mut Option<Followed>,
         now: Instant,
     ) -> RowNow {
         let Self { share, lane, started } = *self;
@@ -184,6 +187,12 @@ impl Attempt<'_> {
             }
             let retry = scheduler.finish_attempt(host, || self.limit_key(), &attempt, take_row, now);
             share.pass_on_deferred(scheduler);
+            if let RetryDecision::At(time) = retry
+                && let Some(followed) = followed.take()
+            {
+                // Another worker may begin the next attempt as soon as the scheduler is unlocked.
+                followed.report(Some(time.saturating_duration_since(now)));
+            }
             retry
         });
         match retry {

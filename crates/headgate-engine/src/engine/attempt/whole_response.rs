@@ -9,9 +9,9 @@ use headgate_core::schedule::retry::AttemptEnd;
 use headgate_http::client::{Awaited, LaneState, Pending, Read};
 use headgate_http::method::refuses_head;
 use headgate_http::origin_credentials::refuses_credentials;
-use headgate_http::site::Site;
 use headgate_table::columns::select::NO_BODY;
 
+use super::record::Ended;
 use super::{Attempt, RowNow, Sending};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
@@ -34,13 +34,14 @@ impl Attempt<'_> {
             read_reservation: &self.share.read_reservation,
             sent_now: just_sent.then_some(self.started),
         };
-        let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, sending.site.as_deref()?, state);
+        let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, sending, state);
         self.share.client.poll_response(&awaited, || self.is_head(), || self.expected(), state, take, cx)
     }
 
     /// Records a whole response, or requeues the row for a retry. `None`: the response needs more than a look at it, or waits for
     /// memory or for the sink.
-    fn record_whole(&self, read: &Read<'_>, site: &Site, state: &LaneState) -> Option<Batch> {
+    fn record_whole(&self, read: &Read<'_>, sending: &Sending, state: &LaneState) -> Option<Batch> {
+        let site = sending.site.as_deref()?;
         let &Read { response, bytes, at } = read;
         let (share, head) = (self.share, &response.head);
         let selection = self.selection();
@@ -73,11 +74,22 @@ impl Attempt<'_> {
             self.note_head(head.status, route);
         }
         self.note_acceptance(site, head.status);
-        if self.requeue_for_retry(end, Some(headers), false, None, at) == RowNow::Requeued {
+        let span = Span { started: self.started, elapsed: at.saturating_duration_since(self.started) };
+        let mut followed = self.record(|| Ended {
+            span,
+            status: Some(head.status),
+            version: Some(head.version),
+            failure,
+            remote_addr: state.connected_to(),
+            is_new_connection: sending.has_connected,
+        });
+        if self.requeue_for_retry(end, Some(headers), false, None, &mut followed, at) == RowNow::Requeued {
             return Some(Batch::HasRoom);
         }
+        if let Some(followed) = followed {
+            followed.report(None);
+        }
         let row = share.lanes.take(self.lane);
-        let span = Span { started: self.started, elapsed: at.saturating_duration_since(self.started) };
         let response = ResponseRef {
             status: head.status,
             version: head.version,
