@@ -8,6 +8,7 @@ import gzip
 import inspect
 import io
 import json
+import logging
 import pickle
 import sys
 import zlib
@@ -833,6 +834,70 @@ def test_fragments(mock: MockServer, client: headgate.Client) -> None:
     mock.get("/from").respond(303, headers={"Location": "/to"})
     mock.get("/to").respond(200)
     assert f"{HOST}/to" == client.get(f"{HOST}/from#part").url
+
+
+def test_hooks(mock: MockServer) -> None:
+    """hooks get each request with all its headers, which they can change, and each response"""
+    mock.request(None).respond(200, headers={"Server": "testserver"})
+    events: list[tuple[str, dict[str, str]]] = []
+
+    def on_request(request: headgate.PreparedRequest) -> None:
+        request.headers["X-Hook"] = "1"
+        events.append(("request", {name.lower(): value for name, value in request.headers.items()}))
+
+    def on_response(response: headgate.Response) -> None:
+        events.append((response.request.method, {name.lower(): value for name, value in response.headers.items()}))
+
+    with headgate.Client(hooks={"request": [on_request], "response": on_response}) as client:
+        client.get(HOST, auth=("user", "password"))
+    (of_request, sent), (of_response, received) = events
+    assert ("request", "GET", "testserver") == (of_request, of_response, received["server"])
+    assert {"host", "user-agent", "accept", "accept-encoding", "authorization", "x-hook"} == set(sent)
+    assert "1" == mock.calls[0].request.headers["x-hook"]
+
+
+def test_errors_of_hooks(mock: MockServer) -> None:
+    """an exception of a hook is raised by the call"""
+    respond_with_400 = mock.request(None).respond(400)
+
+    def raise_on_error(response: headgate.Response) -> None:
+        response.raise_for_status()
+
+    with headgate.Client(hooks={"response": raise_on_error}) as client, pytest.raises(headgate.StatusError):
+        client.get(HOST)
+    assert 1 == respond_with_400.call_count
+
+
+def test_asynchronous_hooks(mock: MockServer) -> None:
+    """the hooks of an `AsyncClient` may be asynchronous"""
+    respond(mock)
+    events: list[str] = []
+
+    async def on_request(request: headgate.PreparedRequest) -> None:
+        await asyncio.sleep(0)
+        events.append(request.method)
+
+    async def on_response(response: headgate.Response) -> None:
+        await asyncio.sleep(0)
+        events.append(str(response.status_code))
+
+    async def main() -> None:
+        async with headgate.AsyncClient(hooks={"request": on_request, "response": on_response}) as client:
+            await client.get(HOST)
+
+    asyncio.run(main())
+    assert ["GET", "200"] == events
+
+
+def test_logging(mock: MockServer, client: headgate.Client, caplog: pytest.LogCaptureFixture) -> None:
+    """each request is a line of `logging` at the level INFO"""
+    respond(mock)
+    caplog.set_level(logging.INFO)
+    client.get(HOST)
+    (record,) = [record for record in caplog.records if record.name.startswith("headgate")]
+    assert logging.INFO == record.levelno
+    assert "GET https://example.org" in record.getMessage()
+    assert "200" in record.getMessage()
 
 
 def test_every_promise_that_holds_has_a_test() -> None:

@@ -1,7 +1,6 @@
 """`hooks` of clients: functions that are called with each request, its attempts, and its response or error."""
 
 from collections.abc import Callable, Iterable, Mapping
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
 
 from headgate._checks import kind_of
@@ -88,4 +87,6 @@ def _functions(kind: str, functions: object) -> Iterable[Callable[[Any], object]
 
 
 def _is_async(function: object) -> bool:
+    from inspect import iscoroutinefunction  # noqa: PLC0415 - its import is slow, and most clients have no hooks
+
     return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - not whether it can be called
