@@ -66,7 +66,7 @@ def check(server: MockServer, exporter: InMemorySpanExporter) -> None:
             attributes["server.port"],
         )
         children = [child for child in spans if child.parent and child.parent.span_id == span.context.span_id]
-        assert all(child.start_time <= child.end_time <= (span.end_time or 0) for child in children)
+        assert all((child.start_time or 0) <= (child.end_time or 0) <= (span.end_time or 0) for child in children)
         result = attributes.get("http.response.status_code"), attributes.get("error.type")
         results[url.removeprefix(API)] = (*result, [child.name for child in children])
         sent = {call.request.headers["traceparent"].split("-")[2] for call in server.calls if call.request.url == url}
@@ -128,7 +128,8 @@ def test_a_call_that_a_hook_has_ended_ends_its_span(
     def fail(_: object) -> None:
         raise ValueError("a bug")
 
-    with headgate.Client(base_url=API, hooks={**hooks, "request": [hooks["request"], fail]}) as client:
+    changed: Any = {**hooks, "request": [hooks["request"], fail]}
+    with headgate.Client(base_url=API, hooks=changed) as client:
         with pytest.raises(ValueError, match="a bug"):
             client.get("/ok")
         [outcome] = client.fetch_many(["/ok"])
