@@ -275,6 +275,18 @@ def a_client_gives_responses(client: headgate.Client) -> None:
     assert_type(client.statistics(), headgate.Snapshot)
 
 
+def log_attempt(attempt: headgate.Attempt) -> None:
+    assert_type(attempt.retry_in_s, float | None)
+
+
+async def log_error_later(error: RequestError) -> None: ...
+
+
+def hooks_are_functions_or_lists_of_them() -> None:
+    headgate.Client(hooks={"request": sign, "attempt": [log_attempt], "response": Response.raise_for_status})
+    headgate.AsyncClient(hooks={"request": [sign, sign_later], "error": log_error_later})
+
+
 def cookies_are_given_in_many_forms(client: headgate.Client, jar: CookieJar) -> None:
     headgate.Client(cookies=True)
     headgate.Client(cookies={"a": "1"})

@@ -121,6 +121,8 @@ def requests(client: Client) -> None:
     client.post("/", content=7)  # type: ignore[arg-type]
     client.post("/", content=iter(["text"]))  # type: ignore[arg-type]
     client.post("/", content=made_later())  # type: ignore[arg-type] # as above
+    Client(hooks={"respnse": print})  # type: ignore[arg-type]
+    Client(hooks={"attempt": sign_later})  # type: ignore[arg-type]
     Client(auth=sign_later)  # type: ignore[arg-type]
     headgate.fetch("urls.txt", "results", auth=lambda request: request)  # type: ignore[arg-type]
     client.fetch_many([1])  # type: ignore[list-item]
