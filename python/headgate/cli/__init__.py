@@ -1,7 +1,7 @@
 """The command `headgate`: runs a verb, and turns its result into an exit code."""
 
-import os
 import shlex
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -14,6 +14,7 @@ from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
 from headgate.cli._groups import TOPICS, listing
 from headgate.cli._values import CommandLineError
+from headgate.cli._streams import StandardOutputError, protect_streams
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, listed, wrapped
 
@@ -33,16 +34,21 @@ _INPUTS: Final = (".txt", ".csv", ".tsv", ".ndjson", ".jsonl", ".parquet", ".gz"
 
 def main() -> int:
     """Runs the command line of this process."""
+    protect_streams()
     try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader of standard output is gone. Python would report it again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_READER_GONE
+    except StandardOutputError as error:
+        print(f"error: can't write to standard output: {error.strerror}", file=sys.stderr)
+        return EXIT_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return code
 
 

@@ -1,10 +1,9 @@
 """Reports the end of a run on the command line: in words, in a file, and by the exit code."""
 
-import os
 import signal
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 from headgate.cli._exit_codes import (
     EXIT_ERROR,
@@ -33,7 +32,7 @@ _INSECURE_WARNING: Final = (
 def warn_if_insecure(*, insecure: bool) -> None:
     """Writes a warning for `--insecure`, also with `--quiet`."""
     if insecure:
-        write_error(_INSECURE_WARNING)
+        print(_INSECURE_WARNING, file=sys.stderr)
 
 
 def report_end(
@@ -51,11 +50,11 @@ def report_end(
         BrokenPipeError: The reader of standard output is gone.
     """
     if report is not None:
-        write_error(fitted(report, sys.stderr))
+        print(fitted(report, sys.stderr), file=sys.stderr)
     if summary.failure is not None:
-        write_error(f"error: {summary.failure.message}")
+        print(f"error: {summary.failure.message}", file=sys.stderr)
     elif summary.stopped_by is not None:
-        write_error(f"error: {summary.stopped_by}")
+        print(f"error: {summary.stopped_by}", file=sys.stderr)
     if summary_file is not None:
         try:
             _write_summary(summary.to_json(), summary_file)
@@ -63,7 +62,7 @@ def report_end(
             raise
         except OSError as error:
             where = "to standard output" if summary_file == STANDARD_STREAM else repr(summary_file)
-            write_error(f"error: --summary: can't write {where}: {error.strerror}")
+            print(f"error: --summary: can't write {where}: {error.strerror}", file=sys.stderr)
             return EXIT_ERROR
     return exit_code(summary, stopped_by)
 
@@ -72,24 +71,7 @@ def _write_summary(text: str, file: str) -> None:
     if file != STANDARD_STREAM:
         Path(file).write_text(text, encoding="utf-8")
         return
-    try:
-        print(text, end="", flush=True)
-    except OSError:
-        _discard_unwritten(sys.stdout)
-        raise
-
-
-def write_error(message: str) -> None:
-    """Writes a message to standard error. If that is closed, the exit code still reports how the run ended."""
-    try:
-        print(message, file=sys.stderr, flush=True)
-    except OSError:
-        _discard_unwritten(sys.stderr)
-
-
-def _discard_unwritten(stream: IO[str]) -> None:
-    # The unwritten text would fail again at exit, and change the exit code.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    print(text, end="", flush=True)
 
 
 def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:

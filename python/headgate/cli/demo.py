@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     values.check()
     # The directory that the user named may contain results of a real job.
     if not _replace.confirm_replace(output):
-        _ending.write_error("nothing was done")
+        print("nothing was done", file=sys.stderr)
         return _replace.EXIT_NOT_REPLACED
     return _demonstrate(rows, DEFAULT_OUTPUT if output is None else output)
 

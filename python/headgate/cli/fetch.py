@@ -1,5 +1,6 @@
 """`headgate fetch`: makes the requests of an input."""
 
+import sys
 from collections.abc import Sequence
 
 from headgate.cli import _ending, _fetch_flags, _replace
@@ -16,7 +17,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     options = command.options
     if options.if_exists == "overwrite" and not command.yes and not _replace.confirm_replace(options.output):
-        _ending.write_error("nothing was done")
+        print("nothing was done", file=sys.stderr)
         return _replace.EXIT_NOT_REPLACED
     _ending.warn_if_insecure(insecure=options.insecure)
     from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
