@@ -28,6 +28,7 @@ from headgate._headgate import (
     VirtualClock as VirtualClock,
     Working as Working,
     __version__ as __version__,
+    is_credential as is_credential,
     job_rows as job_rows,
     job_set as job_set,
     job_status as job_status,

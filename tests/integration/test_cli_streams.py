@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from support.run import HEADGATE, LONGEST_S, serving
 
 INTERRUPTED = """

@@ -5,7 +5,7 @@ use std::time::Duration;
 pub(crate) const DEFAULT_CONCURRENCY: usize = 256;
 pub(crate) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 pub(crate) const DEFAULT_MAX_BODY_SIZE: u64 = 16 * 1024 * 1024;
 /// The maximum number of redirects of a row; browsers follow 20, and curl with `--location` follows 50 by default.
 pub(crate) const DEFAULT_MAX_REDIRECTS: u32 = 10;

@@ -288,6 +288,14 @@ impl JobError {
     pub fn of_file(operation: &str, path: impl Display, error: &io::Error) -> Self {
         use io::ErrorKind::{AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound};
         let message = format!("{operation} {path}: {}", cause(error));
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                message!("; free some space, and the same command continues")
+            }
+            io::ErrorKind::ReadOnlyFilesystem => message!("; make it writable, or choose another ", OptionName::Output),
+            _ => message!(""),
+        };
+        let message = message!(message, advice);
         match error.kind() {
             AlreadyExists | InvalidFilename | InvalidInput | IsADirectory | NotADirectory | NotFound => {
                 Self::output(message)

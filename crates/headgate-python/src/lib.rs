@@ -60,7 +60,8 @@ mod _headgate {
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]
     use super::options::{
-        mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read, parse_seconds,
+        is_credential, mistakes_in_fetch, mistakes_in_retry, mistakes_in_settings, option_entries, options_as_read,
+        parse_seconds,
     };
     #[pymodule_export]
     use super::outcome::NativeOutcome;

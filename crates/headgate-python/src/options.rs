@@ -84,6 +84,12 @@ pub(crate) fn parse_seconds(text: &str) -> PyResult<f64> {
     option_rules::parse_seconds(text).map_err(PyValueError::new_err)
 }
 
+/// Returns whether a header is a credential by its name.
+#[pyfunction]
+pub(crate) fn is_credential(header: &str) -> bool {
+    headgate_core::credentials::is_credential(header, &[])
+}
+
 /// Returns the engine's options as text. A test checks with it that the engine reads every option, and that the defaults of
 /// Python and of the engine are equal.
 #[pyfunction]

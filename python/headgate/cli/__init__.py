@@ -13,8 +13,8 @@ from headgate._message import spelled
 from headgate._nearest import nearest
 from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
 from headgate.cli._groups import TOPICS, listing
-from headgate.cli._values import CommandLineError
 from headgate.cli._streams import StandardOutputError, protect_streams
+from headgate.cli._values import CommandLineError
 from headgate.cli._verbs import HELP, VERBS
 from headgate.cli._wrapping import help_width, listed, wrapped
 

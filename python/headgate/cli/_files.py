@@ -1,5 +1,6 @@
-"""Reads values of flags from `@FILE`, and from standard input, which can be read only once."""
+"""Reads values of flags from `@FILE`, from `env:NAME`, and from standard input, which can be read only once."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,12 @@ from headgate.jobs import _secret_file
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 FROM_FILE: Final = "@"
+FROM_ENVIRONMENT: Final = "env:"
+REFERENCES: Final = (FROM_FILE, FROM_ENVIRONMENT)
+"""How a reference to a secret begins."""
+
+HEADER_ENV: Final = "header_env"
+"""The name of the values that --header-env adds to the headers."""
 
 
 class Files:
@@ -55,6 +62,16 @@ class Files:
         except ValueError as error:
             self._values.wrong(name, str(error))
             return None
+
+    def reference(self, name: str, typed: str) -> str | None:
+        """Returns the secret that `@FILE` or `env:NAME` refers to, or `None` if it can't be read."""
+        if typed.startswith(FROM_FILE):
+            return self.secret(name, typed)
+        variable = typed.removeprefix(FROM_ENVIRONMENT)
+        value = os.environ.get(variable)
+        if not value:
+            self._values.wrong(name, f"names a variable that is {'not set' if value is None else 'empty'}: {variable}")
+        return value or None
 
     def _standard_input(self, name: str, *, max_bytes: int) -> bytes | None:
         if self._taken_by:

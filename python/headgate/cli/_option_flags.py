@@ -147,7 +147,7 @@ def summary_file(values: Values, output: str | None) -> str | None:
     elif not path.parent.is_dir():
         values.wrong("summary", f"can't be written: there is no directory {str(path.parent)!r}")
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        values.wrong("summary", f"can't be written: no permission for {text!r}")
+        values.wrong("summary", f"can't be written: {text!r} is not writable")
     return text
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from headgate._nearest import nearest
+from headgate.cli._config import CONFIG, Config
 from headgate.cli._values import Values
 from headgate.cli._wrapping import help_width, listed, wrapped
 
@@ -91,6 +92,7 @@ class Parser:
             short_help: Returns what `-h` prints, if it is less than `--help` prints.
         """
         self.usage: str = f"usage: headgate {verb} {usage}"
+        self._verb = verb
         self._see = f"headgate {verb} --help"
         self._description = description
         self._examples = examples
@@ -175,16 +177,24 @@ class Parser:
 
     def flags(self) -> Sequence[Flag]:
         """Returns all flags, also those that the help omits."""
-        return (*self._flags, *self._help_flags())
+        return (*self._flags, *self._other_flags())
 
     def names(self) -> Sequence[str]:
         """Returns the names of all flags."""
         return [name for flag in self.flags() for name in flag.names]
 
-    def _help_flags(self) -> Sequence[Flag]:
+    def _other_flags(self) -> Sequence[Flag]:
+        config = Flag(
+            dest=CONFIG,
+            names=("--config",),
+            metavar="FILE",
+            text=f"TOML file with options in its table [{self._verb}]; what is typed wins",
+            choices="files",
+        )
         if self._short_help is None:
-            return (Flag(dest=_HELP, names=("-h", "--help"), text="print this", value=Parser.help),)
+            return (config, Flag(dest=_HELP, names=("-h", "--help"), text="print this", value=Parser.help))
         return (
+            config,
             Flag(dest=_HELP, names=("-h",), text="print the flags that most people need", value=self._short_help),
             Flag(dest=_HELP, names=("--help",), text="print all flags", value=Parser.help),
         )
@@ -192,7 +202,7 @@ class Parser:
     def help(self) -> str:
         """Returns the whole help."""
         width = help_width()
-        sections = [*self._sections, ("other:", [flag.row() for flag in self._help_flags()], _COLUMN)]
+        sections = [*self._sections, ("other:", [flag.row() for flag in self._other_flags()], _COLUMN)]
         lists = [f"{wrapped(title, width)}\n{listed(rows, width, column=at)}" for title, rows, at in sections]
         return "\n\n".join([self.usage, wrapped(self._description, width), *lists, wrapped(self._examples, width)])
 
@@ -220,10 +230,19 @@ class Parser:
             return None
         if self._argument:
             typed[self._argument] = texts
+        if typed[CONFIG] is not None:
+            self._add_configured(typed, values)
         values.mistakes.extend(self._unknown(unknown, flags))
         if not unknown and not self.argument_repeats:  # otherwise it may be the value of an unknown flag
             values.mistakes.extend(f"unexpected argument {text}" for text in texts[1 if self._argument else 0 :])
         return values
+
+    def _add_configured(self, typed: dict[str, Any], values: Values) -> None:
+        """Adds the values of the file that `--config` names, where none were typed."""
+        config = Config(typed[CONFIG], self._verb, self._flags, values.mistakes.append)
+        for dest, value in config.read(self._argument).items():
+            if not typed[dest]:
+                values.add(dest, value, config.where(dest))
 
     def _unknown(self, words: Iterable[str], known: Iterable[str]) -> Iterable[str]:
         for word in words:

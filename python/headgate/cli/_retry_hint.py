@@ -8,9 +8,8 @@ import shlex
 from typing import Final
 
 from headgate._url_user import without_user
-from headgate.cli._files import FROM_FILE
+from headgate.cli._files import HEADER_ENV, REFERENCES
 from headgate.cli._option_flags import typed
-from headgate.cli._secret_flags import FROM_ENVIRONMENT
 from headgate.cli._values import Values
 from headgate.jobs._option_entry import JobOption
 from headgate.jobs._options import RETRY
@@ -31,7 +30,7 @@ def needed_flags(values: Values) -> str:
         if (option.group in _GROUPS or name in _ALSO) and name not in _STORED:
             words += _words(values, name, option)
             if option.given_as == "headers":
-                words += _words(values, FROM_ENVIRONMENT, None)
+                words += _words(values, HEADER_ENV, None)
     return " ".join(words)
 
 
@@ -45,9 +44,9 @@ def _words(values: Values, name: str, option: JobOption | None) -> list[str]:
 
 def _shown(text: str, option: JobOption | None) -> str:
     """Returns the value of a flag as it is typed, or `...` for what may be secret or long."""
-    is_file = text.startswith(FROM_FILE)
+    is_reference = text.startswith(REFERENCES)
     is_open = option is None or not option.secret or (option.given_as == _PROXIES and without_user(text) == text)
-    if is_file or is_open:
+    if is_reference or is_open:
         return shlex.quote(text)
     header, colon, _ = text.partition(":")
     if option is not None and option.given_as.startswith("header") and colon:

@@ -3,13 +3,10 @@
 import os
 from typing import Final
 
-from headgate.cli._files import FROM_FILE, Files
+from headgate.cli._files import FROM_FILE, HEADER_ENV, REFERENCES, Files
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 from headgate.jobs._secret_file import SecretBytes, SecretText, lines_of
-
-FROM_ENVIRONMENT: Final = "header_env"
-"""The name of the values that --header-env adds to the headers."""
 
 _AUTHORIZATION: Final = "authorization"
 
@@ -19,7 +16,7 @@ Headers = list[tuple[str, str]]
 def add_from_environment(parser: Parser) -> None:
     """Adds the flag for headers whose values are in the environment."""
     parser.value(
-        FROM_ENVIRONMENT,
+        HEADER_ENV,
         "--header-env",
         metavar="NAME=VARIABLE",
         text="send this header with the value of an environment variable; can be repeated",
@@ -55,44 +52,45 @@ def _from_environment(values: Values, given_by: dict[str, str]) -> Headers:
     for name in filter(values.is_given, ("bearer", "user")):
         given_by[_AUTHORIZATION] = values.name_of(name)
     found = Headers()
-    for text in values.texts(FROM_ENVIRONMENT):
+    for text in values.texts(HEADER_ENV):
         header, equals, variable = text.partition("=")
         if not (header and equals and variable):
-            values.wrong(FROM_ENVIRONMENT, "must be NAME=VARIABLE: the name of a header and that of a variable")
+            values.wrong(HEADER_ENV, "must be NAME=VARIABLE: the name of a header and that of a variable")
             continue
         if header.lower() in given_by:
             other = given_by[header.lower()]
-            values.wrong(FROM_ENVIRONMENT, f"gives {header}, which {other} gives, too: leave one of them out")
+            values.wrong(HEADER_ENV, f"gives {header}, which {other} gives, too: leave one of them out")
             continue
         given_by[header.lower()] = "another --header-env"
         value = os.environ.get(variable)
         if not value:
             # The text may be the value itself by mistake, so the message does not contain it.
             state = "not set" if value is None else "empty"
-            values.wrong(FROM_ENVIRONMENT, f"names a variable for {header} that is {state}")
+            values.wrong(HEADER_ENV, f"names a variable for {header} that is {state}")
             continue
         found.append((header, value))
     return found
 
 
 def token(values: Values, name: str, files: Files) -> str | None:
-    """Returns a token from a file."""
+    """Returns a token from a file or a variable."""
     text = values.text(name)
-    if text is not None and not text.startswith(FROM_FILE):
-        values.wrong(name, "takes @FILE, or @- for standard input: every user of this machine can see what is typed")
+    if text is not None and not text.startswith(REFERENCES):
+        advice = "takes @FILE, @- for standard input, or env:NAME for a variable"
+        values.wrong(name, f"{advice}: every user of this machine can see what is typed")
         return None
-    return None if text is None else files.secret(name, text)
+    return None if text is None else files.reference(name, text)
 
 
 def lines(values: Values, name: str, files: Files) -> tuple[str, ...]:
-    """Returns values from the command line and from lines of files."""
-    texts = [files.secret(name, text) if text.startswith(FROM_FILE) else text for text in values.texts(name)]
+    """Returns values from the command line, and from lines of files and variables."""
+    texts = [files.reference(name, text) if text.startswith(REFERENCES) else text for text in values.texts(name)]
     return tuple(line for text in texts for line in lines_of(text or ""))
 
 
 def user(values: Values, name: str, files: Files) -> bytes | None:
-    """Returns a user name and a password, from the command line or from a file."""
+    """Returns a user name and a password, from the command line, a file or a variable."""
     text = values.text(name)
-    if text is not None and text.startswith(FROM_FILE):
-        text = files.secret(name, text)
+    if text is not None and text.startswith(REFERENCES):
+        text = files.reference(name, text)
     return None if text is None else SecretBytes.encoded(text)

@@ -57,8 +57,8 @@ def protect_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, mode)  # the lowest free descriptor: this one
-    sys.stdout = sys.__stdout__ = _protected(_Output, 1, sys.stdout)
-    sys.stderr = sys.__stderr__ = _protected(_Errors, 2, sys.stderr)
+    sys.stdout = _protected(_Output, 1, sys.stdout)
+    sys.stderr = _protected(_Errors, 2, sys.stderr)
 
 
 def discard_unwritten(stream: IO[str]) -> None:

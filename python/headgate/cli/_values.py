@@ -34,13 +34,14 @@ class Values:
         mistakes: The mistakes so far, each with its flag.
     """
 
-    def __init__(self, names: Mapping[str, str], typed: Mapping[str, Any], *, see: str) -> None:
+    def __init__(self, names: Mapping[str, str], typed: dict[str, Any], *, see: str) -> None:
         """Takes the names of flags for messages, and the typed values, by `dest`; `see` is the command for help."""
         self._names = names
         self._typed = typed
         self._see = see
         self.mistakes: list[str] = []
         self._wrong: set[str] = set()
+        self._places: dict[str, str] = {}
 
     def is_wrong(self, dest: str) -> bool:
         """Returns whether the flag has a mistake."""
@@ -49,7 +50,12 @@ class Values:
     def wrong(self, dest: str, message: str) -> None:
         """Adds a mistake."""
         self._wrong.add(dest)
-        self.mistakes.append(f"{self._names[dest]} {message}")
+        self.mistakes.append(f"{self._places.get(dest, self._names[dest])} {message}")
+
+    def add(self, dest: str, value: object, place: str) -> None:
+        """Adds a value that was not typed; `place` is where it is, for messages."""
+        self._typed[dest] = value
+        self._places[dest] = place
 
     def check(self) -> None:
         """Raises `CommandLineError` if there are mistakes."""
