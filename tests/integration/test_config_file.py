@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import pyarrow
+import pyarrow as pa
 import pytest
 
 import headgate
@@ -112,7 +112,7 @@ def test_the_example_of_the_page_is_valid(config: Path, monkeypatch: pytest.Monk
         Path("urls.csv").write_text(f"url,id,country\n{server}/echo,1,de\n")
         done = fetch("--credentials-for", server)
     assert (0, []) == (done.code, done.errors())
-    [row] = pyarrow.table(headgate.Job.open("results").rows()).to_pylist()
+    [row] = pa.table(headgate.Job.open("results").rows()).to_pylist()
     assert ("1", "de", True) == (str(row["id"]), row["country"], b"t0ken" in row["body"])
 
 

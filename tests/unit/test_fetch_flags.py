@@ -2,16 +2,19 @@ import io
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headgate
 from headgate.cli import _fetch_flags
 from headgate.cli._fetch_flags import Command
-from headgate.cli._parser import Flag, Parser
+from headgate.cli._flag import Flag
 from headgate.jobs._job_options import FetchOptions
 from support import command
+
+if TYPE_CHECKING:
+    from headgate.cli._parser import Parser
 
 
 def read(*arguments: str) -> Command:
@@ -387,7 +390,7 @@ def test_the_help_has_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "-c, --concurrency N         most requests in flight, over all hosts (default: 256)" in text
     assert "longest response body; a row with a longer one fails (default: 16MiB)" in text
     assert "read only the first N rows (default: all)" in text
-    assert "how long requests in flight may continue after Ctrl-C (default: 10s)" in text
+    assert "how long requests in flight may continue after Ctrl-C (default: 8s)" in text
     assert "the system's, and Mozilla's)" in " ".join(text.split())
 
 

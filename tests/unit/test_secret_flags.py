@@ -72,7 +72,10 @@ def test_a_header_has_the_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -
     ("expected", "arguments"),
     [
         (
-            "--bearer takes @FILE, or @- for standard input: every user of this machine can see what is typed",
+            (
+                "--bearer takes @FILE, @- for standard input, or env:NAME for a variable: every user of this machine"
+                " can see what is typed"
+            ),
             ["--bearer", SECRET],
         ),
         ("--bearer can't read 'no/such': no such file or directory", ["--bearer", "@no/such"]),

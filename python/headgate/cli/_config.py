@@ -5,15 +5,13 @@ The values are read as if they had been typed; what was typed on the command lin
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.cli._files import FROM_ENVIRONMENT, HEADER_ENV, REFERENCES
+from headgate.cli._flag import Flag
 from headgate.cli._verbs import VERBS
-
-if TYPE_CHECKING:
-    from headgate.cli._parser import Flag
 
 CONFIG: Final = "config"
 """The name of the flag."""
@@ -29,7 +27,7 @@ _JSON: Final = "json"
 class Config:
     """The options of a verb in a file."""
 
-    def __init__(self, path: str, verb: str, flags: Iterable["Flag"], mistake: Callable[[str], None]) -> None:
+    def __init__(self, path: str, verb: str, flags: Iterable[Flag], mistake: Callable[[str], None]) -> None:
         """Takes the flags of the verb; `mistake` is called with each mistake."""
         self._path = path
         self._verb = verb
@@ -84,7 +82,7 @@ class Config:
         of_verb = tables.get(self._verb, {})
         return of_verb if isinstance(of_verb, dict) else {}
 
-    def _add(self, typed: dict[str, Any], flag: "Flag", value: object) -> None:
+    def _add(self, typed: dict[str, Any], flag: Flag, value: object) -> None:
         dest = flag.dest
         if flag.metavar is None:
             if not isinstance(value, bool):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headgate.cli._parser import Choices, Flag
+from headgate.cli._flag import Choices, Flag
 
 _PROGRAM: Final = "headgate"
 

@@ -7,8 +7,8 @@ from headgate._native import ERROR_KINDS
 from headgate._nearest import nearest
 from headgate.cli import _exit_codes, _foreign
 from headgate.cli._fetch_flags import parser
+from headgate.cli._flag import Flag
 from headgate.cli._groups import ERRORS, EXIT_CODES, GROUPS, TEMPLATES, TOPICS
-from headgate.cli._parser import Flag
 from headgate.cli._verbs import VERBS
 from headgate.cli._wrapping import help_width, listed, wrapped
 from headgate.jobs._options import FETCH
