@@ -265,7 +265,7 @@ fn a_disk_error_ends_a_retry_with_the_cause_and_loses_no_row() {
         if !is_last {
             let message = result.expect_err("a fault that matters").to_string();
             let causes = ["no space left on device", "input/output error"];
-            assert!(causes.iter().any(|cause| message.ends_with(cause)), "{message}");
+            assert!(causes.iter().any(|cause| message.contains(cause)), "{message}");
             assert!(message.contains(&out.display().to_string()), "{message}");
             retry(&out, &Recorder::new()).unwrap();
         }
