@@ -38,7 +38,7 @@ def test_an_interrupt_lets_what_is_in_flight_end_and_writes_it(
     # Every request that the server saw had time for its response, and is in the results.
     assert seen["requests"] == summary["rows"] == table(out).num_rows
     assert 100 <= summary["rows"] < 100_000
-    assert "stopping: requests in flight get up to 10 s" in stderr
+    assert "stopping: requests in flight get up to 8 s" in stderr
     assert "stopped early" in stderr
 
 
