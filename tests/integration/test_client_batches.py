@@ -3,6 +3,8 @@
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import headgate
-from support.run import serving, stats, wait_for
+from support.run import LONGEST_S, serving, stats, wait_for
 
 HELD = "/delay/3600"
 
@@ -378,3 +380,48 @@ def test_a_child_makes_batches_of_its_own(client: headgate.Client) -> None:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert sum(batch.num_rows for batch in left) == 3000 - taken
+
+
+AFTER_AN_ERROR = """
+import sys
+import headgate, pyarrow as pa
+
+server, client = sys.argv[1], headgate.Client()
+
+def broken():
+    yield f"{server}/1"
+    raise ValueError("the source is broken")
+
+def read():
+    # The traceback of the error keeps the reader and the results alive until it is freed.
+    for batch in pa.RecordBatchReader.from_stream(client.fetch_many(broken()).to_arrow_batches()):
+        pass
+
+for _ in range(3):
+    try:
+        read()
+    except pa.ArrowInvalid as error:
+        assert "the source is broken" in str(error)
+    assert client.get(f"{server}/2").is_success
+
+def read_by_c():
+    # The consumer's reads in C read another stream in C.
+    results = client.fetch_many(f"{server}/{number}" for number in range(2000)).to_arrow_batches()
+    for batch in pa.RecordBatchReader.from_stream(results):
+        yield from (f"{server}/{status}" for status in batch["status"].to_pylist())
+
+assert pa.table(client.fetch_many(read_by_c()).to_arrow_batches()).num_rows == 2000
+print("ended")
+"""
+
+
+def test_streams_of_arrow_take_the_lock_of_the_interpreter_wherever_they_are_read_and_freed() -> None:
+    with serving() as server:
+        done = subprocess.run(
+            [sys.executable, "-c", AFTER_AN_ERROR, server],
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+            check=False,
+        )
+    assert (0, "ended\n") == (done.returncode, done.stdout), done.stderr

@@ -177,3 +177,26 @@ def test_a_response_and_its_error_can_be_pickled(server: str) -> None:
         error.attempts,
     )
     assert error.elapsed_s > 0
+
+
+@pytest.mark.parametrize("hooks", [{}, {"request": lambda _: None}], ids=["plain", "hooks"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda server: f"{server}/caf\udce9",
+        lambda server: headgate.Request(f"{server}/", headers={"X-\udce9": "1"}),
+        lambda server: headgate.Request(f"{server}/", method="\udce9"),
+        lambda server: headgate.Request(f"{server}/", params="a=\udce9"),
+        lambda server: headgate.Request(f"{server}/", cookies={"a": "\udce9"}),
+        lambda server: headgate.Request(f"{server}/", json={"a": "\udce9"}),
+    ],
+    ids=["url", "header", "method", "params", "cookie", "json"],
+)
+def test_text_that_is_no_unicode_fails_its_request_alone(wrong: Any, hooks: Any) -> None:
+    with serving() as server, headgate.Client(hooks=hooks) as client:
+        outcomes = client.fetch_many([f"{server}/1", wrong(server), f"{server}/2"], ordered=True)
+        assert [None, "invalid_request", None] == [outcome.error and outcome.error.kind for outcome in outcomes]
+        given = wrong(server)
+        request = headgate.Request(given) if isinstance(given, str) else given
+        with pytest.raises(headgate.InvalidRequest):
+            client.send(request)

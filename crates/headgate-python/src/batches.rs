@@ -22,6 +22,7 @@ use crate::arrow_in::record_batches;
 use crate::descriptor::Descriptor;
 use crate::error::to_python;
 use crate::fork_safe::ForkSafe;
+use crate::gil::{FreedByC, with_gil};
 use crate::json::to_json;
 use crate::options::fetch_options;
 use crate::request::Request;
@@ -134,7 +135,7 @@ impl BatchFlow {
     /// Returns an Arrow stream of the batches that this Python iterator yields.
     fn stream<'py>(&self, py: Python<'py>, batches: Py<PyAny>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = self.with(py, |flow| flow.schema())?;
-        let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches, schema }));
+        let stream = FFI_ArrowArrayStream::new(Box::new(Iterated { batches: FreedByC::new(batches), schema }));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
@@ -260,7 +261,7 @@ impl BatchTable {
 
 /// A stream for a consumer in C. Its iterator is a Python object, which may run Python code of the caller's input.
 struct Iterated {
-    batches: Py<PyAny>,
+    batches: FreedByC,
     schema: SchemaRef,
 }
 
@@ -268,17 +269,22 @@ impl Iterator for Iterated {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = Python::attach(|py| {
-            let Some(batch) = self.batches.bind(py).try_iter()?.next() else { return Ok(None) };
-            Ok(Some(batch?.cast::<RowBatch>()?.get().records().clone()))
-        });
-        next.map_err(|error: PyErr| {
-            // The text comes first, because no Python code may run after an interrupt is raised.
-            let text = error.to_string();
-            Python::attach(|py| raise_interrupt(py, &error));
-            ArrowError::ExternalError(text.into())
+        with_gil(|py| {
+            self.read(py).map_err(|error| {
+                // The text comes first, because no Python code may run after an interrupt is raised.
+                let text = error.to_string();
+                raise_interrupt(py, &error);
+                ArrowError::ExternalError(text.into())
+            })
         })
         .transpose()
+    }
+}
+
+impl Iterated {
+    fn read(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        let next = self.batches.get().bind(py).try_iter()?.next();
+        next.map(|batch| Ok(batch?.cast::<RowBatch>()?.get().records().clone())).transpose()
     }
 }
 

@@ -17,6 +17,7 @@ mod descriptor;
 mod directory;
 mod error;
 mod fork_safe;
+mod gil;
 mod json;
 mod mock;
 mod option_reader;

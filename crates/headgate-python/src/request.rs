@@ -10,12 +10,16 @@ use headgate_core::message::OptionName;
 use headgate_core::row::{OwnOptions, OwnRetrying, ReplyTo, Row, RowExtra, TotalTimeout};
 use headgate_core::secret::Secret;
 use headgate_engine::{CallTimeouts, Waker};
+use pyo3::exceptions::PyUnicodeEncodeError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use crate::call_timeouts::{CallDefaults, OwnCallTimeouts};
 use crate::error::to_python;
 use crate::upload::{NativeBody, bind};
+
+const NO_UNICODE: &str = "a text of the request has a lone surrogate, such as '\\udce9', which can't be sent: decode it from the \
+    encoding that it has, or percent-encode it";
 
 /// The attributes of `headgate.client._request.NativeRequest`.
 #[derive(FromPyObject)]
@@ -77,6 +81,12 @@ impl<'py> FromPyObject<'_, 'py> for Request {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Self::read(object).or_else(|error| Self::without_unicode(object, error))
+    }
+}
+
+impl Request {
+    fn read(object: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         if object.is_instance_of::<PyString>() {
             return Ok(Self { row: Row::new(0, object.extract::<String>()?), timeouts: OwnCallTimeouts::default() });
         }
@@ -113,9 +123,25 @@ impl<'py> FromPyObject<'_, 'py> for Request {
         };
         Ok(Self { row: Row { extra: Some(Box::new(extra)), ..Row::new(0, url) }, timeouts })
     }
-}
 
-impl Request {
+    /// Returns a request with a defect if a text of it is no Unicode, and the error otherwise. Text that was decoded with
+    /// `surrogateescape` has lone surrogates, and one such request must not end all others.
+    fn without_unicode(object: Borrowed<'_, '_, PyAny>, error: PyErr) -> PyResult<Self> {
+        let py = object.py();
+        let mut cause = Some(error.clone_ref(py));
+        while let Some(current) = cause {
+            if current.is_instance_of::<PyUnicodeEncodeError>(py) {
+                let url = object.getattr("url").unwrap_or_else(|_| object.to_owned());
+                let url = url.cast::<PyString>().map(|text| text.to_string_lossy().into_owned()).unwrap_or_default();
+                let extra = RowExtra { defect: Some(NO_UNICODE.into()), ..RowExtra::default() };
+                let row = Row { extra: Some(Box::new(extra)), ..Row::new(0, url) };
+                return Ok(Self { row, timeouts: OwnCallTimeouts::default() });
+            }
+            cause = current.cause(py);
+        }
+        Err(error)
+    }
+
     pub(crate) fn into_row(self) -> Row {
         self.row
     }
