@@ -5,8 +5,9 @@
 //! [`BUFFER_BYTES`], so that a slow server slows the caller down. Small pieces are joined; large ones are shared, not copied.
 //! One stream holds at most [`BUFFER_BYTES`] and one piece.
 //!
-//! Another attempt needs the body from its beginning. If it can be made a second time, the caller is told by the number of the
-//! pass; if not, the body is consumed once the caller has begun to make it.
+//! Another attempt needs the body from its beginning. Sendings are numbered: an exchange states the number of its own, and so
+//! does the caller with each piece, so that a late one has no effect on the next sending. If the body can't be made a second
+//! time, it is consumed once the caller has begun to make it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -35,17 +36,15 @@ pub struct UploadStream {
 #[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Default)]
 struct UploadState {
-    /// How often sending the body was begun.
-    sendings: u64,
-    /// How often the body was made once more.
-    pass: u64,
+    /// The number of the current sending, from 1.
+    sending: u64,
     pieces: VecDeque<Bytes>,
     /// Small pieces after `pieces`.
     joined: Vec<u8>,
     bytes: usize,
-    /// Whether an exchange sends the body.
+    /// Whether the exchange of the current sending wants the body.
     is_wanted: bool,
-    /// Whether the caller has begun this pass.
+    /// Whether the caller has begun to make the body for the current sending.
     has_begun: bool,
     has_ended: bool,
     /// Whether the caller was woken since it last looked.
@@ -104,7 +103,7 @@ impl UploadStream {
         !self.is_rewindable && self.state().has_begun
     }
 
-    /// Begins sending the body, from its beginning. Returns what [`UploadStream::stop`] needs.
+    /// Begins to send the body from its beginning, and returns the number of this sending. Earlier sendings get no more of it.
     ///
     /// # Errors
     /// `invalid_request`: it is consumed.
@@ -114,17 +113,17 @@ impl UploadStream {
         if !self.is_rewindable && state.has_begun {
             return Err(Failure::new(ErrorKind::InvalidRequest, "the request was to be sent a second time").lasting());
         }
-        state.sendings += 1;
-        if state.has_begun {
-            let (sendings, pass) = (state.sendings, state.pass + 1);
-            *state = UploadState { sendings, pass, ..UploadState::default() };
-        }
-        Ok(state.sendings)
+        *state = UploadState { sending: state.sending + 1, ..UploadState::default() };
+        Ok(state.sending)
     }
 
     /// Returns the next piece, which is not empty, or `None` at the end of the body. The caller is woken if it is to push more.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    /// An earlier sending, which was abandoned, waits for ever.
+    pub fn poll_next(&self, sending: u64, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let mut state = self.state();
+        if state.sending != sending {
+            return Poll::Pending;
+        }
         state.is_wanted = true;
         let piece = state.pop();
         let must_wake = state.has_room() && !mem::replace(&mut state.was_woken, true);
@@ -142,10 +141,10 @@ impl UploadStream {
         polled
     }
 
-    /// Stops sending the body: no more of it is wanted, unless another worker has begun to send it since.
+    /// Stops sending the body: no more of it is wanted. Does nothing if a later sending has begun.
     pub fn stop(&self, sending: u64) {
         let mut state = self.state();
-        if state.sendings != sending {
+        if state.sending != sending {
             return;
         }
         let dropped = (mem::take(&mut state.pieces), mem::take(&mut state.joined), state.exchange.take());
@@ -154,20 +153,20 @@ impl UploadStream {
         drop(dropped);
     }
 
-    /// Returns the number of the pass for which the caller is to push the next piece; `None`: it is woken once it is to push
+    /// Returns the number of the sending for which the caller is to push the next piece; `None`: it is woken once it is to push
     /// one.
-    pub fn wanted_pass(&self) -> Option<u64> {
+    pub fn wanted_sending(&self) -> Option<u64> {
         let mut state = self.state();
         let is_wanted = state.has_room();
         state.was_woken = is_wanted;
         state.has_begun |= is_wanted;
-        is_wanted.then_some(state.pass)
+        is_wanted.then_some(state.sending)
     }
 
-    /// Adds a piece, or ends the body with `None`. What belongs to an earlier pass, or is not wanted any more, is dropped.
-    pub fn push(&self, pass: u64, piece: Option<Bytes>) {
+    /// Adds a piece, or ends the body with `None`. Drops a piece for an earlier sending, and one that is not wanted any more.
+    pub fn push(&self, sending: u64, piece: Option<Bytes>) {
         let mut state = self.state();
-        if state.pass != pass || !state.is_wanted {
+        if state.sending != sending || !state.is_wanted {
             return;
         }
         match piece {
@@ -217,37 +216,38 @@ mod tests {
         (stream, woken)
     }
 
-    fn next(stream: &UploadStream) -> Poll<Option<Bytes>> {
-        stream.poll_next(&mut Context::from_waker(Waker::noop()))
+    fn next(stream: &UploadStream, sending: u64) -> Poll<Option<Bytes>> {
+        stream.poll_next(sending, &mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn the_caller_is_woken_once_an_exchange_wants_bytes_and_there_is_room() {
         let (stream, woken) = stream(None, false);
-        stream.begin().expect("it was not begun");
-        assert_eq!((None, false), (stream.wanted_pass(), stream.is_consumed()), "nothing is sent yet");
-        assert_eq!(Poll::Pending, next(&stream));
-        assert_eq!((1, Some(0), true), (woken.load(Ordering::Relaxed), stream.wanted_pass(), stream.is_consumed()));
+        assert_eq!(1, stream.begin().expect("it was not begun"));
+        assert_eq!((None, false), (stream.wanted_sending(), stream.is_consumed()), "nothing is sent yet");
+        assert_eq!(Poll::Pending, next(&stream, 1));
+        assert_eq!((1, Some(1), true), (woken.load(Ordering::Relaxed), stream.wanted_sending(), stream.is_consumed()));
         let large = Bytes::from(vec![7; BUFFER_BYTES]);
         let address = large.as_ptr();
-        stream.push(0, Some(large));
-        assert_eq!(None, stream.wanted_pass(), "it is full");
-        let Poll::Ready(Some(piece)) = next(&stream) else { panic!("there is a piece") };
+        stream.push(1, Some(large));
+        assert_eq!(None, stream.wanted_sending(), "it is full");
+        let Poll::Ready(Some(piece)) = next(&stream, 1) else { panic!("there is a piece") };
         assert_eq!((address, BUFFER_BYTES), (piece.as_ptr(), piece.len()), "it is shared");
-        assert_eq!((2, Some(0)), (woken.load(Ordering::Relaxed), stream.wanted_pass()));
-        stream.push(0, None);
-        assert_eq!((Poll::Ready(None), None), (next(&stream), stream.wanted_pass()));
+        assert_eq!((2, Some(1)), (woken.load(Ordering::Relaxed), stream.wanted_sending()));
+        stream.push(1, None);
+        assert_eq!((Poll::Ready(None), None), (next(&stream, 1), stream.wanted_sending()));
     }
 
     #[test]
     fn small_pieces_are_joined_in_their_order() {
         let (stream, _) = stream(None, false);
-        let _ = next(&stream);
+        let sending = stream.begin().expect("it was not begun");
+        let _ = next(&stream, sending);
         for piece in [vec![1; 10], Vec::new(), vec![2; 10], vec![3; SHARED_BYTES], vec![4]] {
-            stream.push(0, Some(piece.into()));
+            stream.push(sending, Some(piece.into()));
         }
-        stream.push(0, None);
-        let pieces: Vec<Bytes> = std::iter::from_fn(|| match next(&stream) {
+        stream.push(sending, None);
+        let pieces: Vec<Bytes> = std::iter::from_fn(|| match next(&stream, sending) {
             Poll::Ready(piece) => piece,
             Poll::Pending => panic!("it has ended"),
         })
@@ -260,23 +260,35 @@ mod tests {
         for is_rewindable in [true, false] {
             let (stream, _) = stream(None, is_rewindable);
             let unused = stream.begin().expect("nothing was made");
-            let _ = next(&stream);
+            let _ = next(&stream, unused);
             let sending = stream.begin().expect("the caller has made nothing");
-            let _ = next(&stream);
+            let _ = next(&stream, sending);
             stream.stop(unused);
-            assert_eq!(Some(0), stream.wanted_pass());
-            stream.push(0, Some("old".into()));
+            assert_eq!(Some(sending), stream.wanted_sending());
+            stream.push(sending, Some("old".into()));
             stream.stop(sending);
-            stream.push(0, Some("late".into()));
-            assert_eq!((None, !is_rewindable), (stream.wanted_pass(), stream.is_consumed()));
+            stream.push(sending, Some("late".into()));
+            assert_eq!((None, !is_rewindable), (stream.wanted_sending(), stream.is_consumed()));
             let begun = stream.begin();
             assert_eq!(is_rewindable, begun.is_ok());
-            if is_rewindable {
-                assert_eq!((Poll::Pending, Some(1)), (next(&stream), stream.wanted_pass()));
-                stream.push(0, Some("late".into()));
-                stream.push(1, Some("new".into()));
-                assert_eq!(Poll::Ready(Some("new".into())), next(&stream));
+            if let Ok(third) = begun {
+                assert_eq!((Poll::Pending, Some(third)), (next(&stream, third), stream.wanted_sending()));
+                stream.push(sending, Some("late".into()));
+                stream.push(third, Some("new".into()));
+                assert_eq!(Poll::Ready(Some("new".into())), next(&stream, third));
             }
         }
+    }
+
+    #[test]
+    fn a_late_poll_of_an_earlier_sending_neither_takes_a_piece_nor_wants_one() {
+        let (stream, woken) = stream(None, true);
+        let earlier = stream.begin().expect("it can be made twice");
+        let sending = stream.begin().expect("it can be made twice");
+        assert_eq!((Poll::Pending, None), (next(&stream, earlier), stream.wanted_sending()));
+        assert_eq!((Poll::Pending, Some(sending)), (next(&stream, sending), stream.wanted_sending()));
+        stream.push(sending, Some("piece".into()));
+        assert_eq!((Poll::Pending, 1), (next(&stream, earlier), woken.load(Ordering::Relaxed)));
+        assert_eq!(Poll::Ready(Some("piece".into())), next(&stream, sending));
     }
 }

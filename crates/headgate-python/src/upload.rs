@@ -34,8 +34,8 @@ impl UploadStream {
 
     /// Returns the number of the pass for which the next piece is to be pushed; the body begins anew with each pass. Returns
     /// `None` if no piece is wanted now: the caller of the request is woken once one is.
-    fn wanted_pass(&self) -> Option<u64> {
-        self.0.get()?.wanted_pass()
+    fn wanted_sending(&self) -> Option<u64> {
+        self.0.get()?.wanted_sending()
     }
 
     /// Adds a piece, or ends the body with `None`. A piece that is not wanted any more is dropped.

@@ -80,7 +80,7 @@ class BodyFeeder:
             self.close()
 
     def _begin(self) -> int | None:
-        number = self.stream.wanted_pass()
+        number = self.stream.wanted_sending()
         if number is not None and number != self._pass:
             self._pass, self._chunks = number, iter(())
             self._pieces = self._source.begin_async() if self.is_async else self._source.begin()

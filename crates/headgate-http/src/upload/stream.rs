@@ -1,7 +1,8 @@
-//! A body that its caller makes while it is sent.
+//! A body that the caller makes while it is sent.
 //!
-//! Its length may be known before. A request with another length than it states would be taken for two, or leave the server
-//! waiting. So a body of another length fails, and its last piece is not sent before the caller has ended it.
+//! If its length is known, the request states it. A longer body would reach the server as the beginning of another request,
+//! and with a shorter one the server would wait for the rest. So a body of another length fails, and the piece that completes
+//! the stated length is sent only once the caller has ended the body.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::reason::Reason;
 use headgate_core::upload_stream::UploadStream;
 
-/// A stream that is sent. Dropping it ends that.
+/// One sending of a stream. Dropping it stops it.
 #[derive(Debug)]
 pub(super) struct StreamUpload {
     stream: Arc<UploadStream>,
@@ -26,7 +27,7 @@ pub(super) struct StreamUpload {
 }
 
 impl StreamUpload {
-    /// Begins a stream, whose exchange is to be written.
+    /// Begins to send a stream.
     ///
     /// # Errors
     /// `invalid_request`: it can't be sent a second time.
@@ -55,7 +56,7 @@ impl StreamUpload {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         let length = self.length();
         self.is_awaited = true;
-        while let Some(piece) = ready!(self.stream.poll_next(cx)) {
+        while let Some(piece) = ready!(self.stream.poll_next(self.sending, cx)) {
             self.taken_bytes += piece.len() as u64;
             self.is_awaited = false;
             match length {
@@ -101,8 +102,8 @@ mod tests {
         loop {
             match upload.poll_next(&mut cx) {
                 Poll::Pending => {
-                    let pass = stream.wanted_pass().expect("more is wanted");
-                    stream.push(pass, pieces.next().map(|piece| Bytes::from(*piece)));
+                    let sending = stream.wanted_sending().expect("more is wanted");
+                    stream.push(sending, pieces.next().map(|piece| Bytes::from(*piece)));
                 }
                 Poll::Ready(Ok(Some(piece))) => sent.extend_from_slice(&piece),
                 Poll::Ready(Ok(None)) => return (String::from_utf8(sent).expect("text"), None),
