@@ -4,11 +4,13 @@
 //! Otherwise the worker passes what it has drawn to the [`Scheduler`](super::scheduler::Scheduler), which all workers share.
 //!
 //! Pure: it neither waits nor reads a clock. At most as many rows are in flight as there are lanes, and at most one chunk
-//! more has been drawn. The scheduler alone knows whether the run was stopped.
+//! more has been drawn, which another worker with a free lane may steal. The scheduler alone knows whether the run was stopped.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::decision::Decision;
+use super::rows_to_cancel::RowsToCancel;
 use crate::row::Row;
 
 /// The maximum number of rows drawn at a time.
@@ -19,26 +21,44 @@ pub struct Slots {
     lanes: usize,
     in_use: usize,
     input_ended: bool,
-    /// Rows drawn and not started: at most one chunk.
-    drawn: VecDeque<Row>,
+    drawn: DrawnRows,
+}
+
+/// The rows that a worker has drawn and not started: at most one chunk.
+#[derive(Debug, Default, Clone)]
+pub struct DrawnRows(Arc<Mutex<VecDeque<Row>>>);
+
+impl DrawnRows {
+    /// Removes the oldest row, and returns it.
+    pub fn pop(&self) -> Option<Row> {
+        self.rows().pop_front()
+    }
+
+    /// Removes the rows that are cancelled, and returns them.
+    pub fn remove(&self, cancelled: RowsToCancel) -> Vec<Row> {
+        cancelled.remove_from(&mut self.rows(), |row| row)
+    }
+
+    fn rows(&self) -> MutexGuard<'_, VecDeque<Row>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Slots {
     /// Creates slots for this many lanes.
     pub fn new(lanes: usize) -> Self {
-        Self { lanes, in_use: 0, input_ended: false, drawn: VecDeque::new() }
+        Self { lanes, in_use: 0, input_ended: false, drawn: DrawnRows::default() }
     }
 
-    /// Returns how many rows to draw. At most an eighth of what it has in flight, so that no worker keeps rows that another
-    /// could start.
+    /// Returns how many rows to draw: at most an eighth of the lanes, so that few are not in their order.
     pub fn wanted(&self) -> usize {
-        let wants = !self.input_ended && self.drawn.is_empty() && self.has_free();
+        let wants = !self.input_ended && self.has_free() && self.drawn.rows().is_empty();
         if wants { (self.lanes / 8).clamp(1, MAX_CHUNK_ROWS) } else { 0 }
     }
 
     /// Accepts rows that were drawn.
     pub fn offer(&mut self, rows: impl IntoIterator<Item = Row>) {
-        self.drawn.extend(rows);
+        self.drawn.rows().extend(rows);
     }
 
     /// Records that there are no more rows to draw.
@@ -50,12 +70,16 @@ impl Slots {
     /// happened.
     pub fn decide(&mut self) -> Decision {
         if self.has_free()
-            && let Some(row) = self.drawn.pop_front()
+            && let Some(row) = self.drawn.pop()
         {
             self.in_use += 1;
             return Decision::Start(row, None);
         }
-        if self.input_ended && self.in_use == 0 && self.drawn.is_empty() { Decision::Ended } else { Decision::Wait }
+        if self.input_ended && self.in_use == 0 && self.drawn.rows().is_empty() {
+            Decision::Ended
+        } else {
+            Decision::Wait
+        }
     }
 
     /// Frees a lane: its row has ended, and the outcome was handed on.
@@ -71,11 +95,21 @@ impl Slots {
 
     /// Removes the rows that were drawn and not started.
     pub fn drain_drawn(&mut self) -> VecDeque<Row> {
-        std::mem::take(&mut self.drawn)
+        std::mem::take(&mut self.drawn.rows())
+    }
+
+    /// Returns the rows that were drawn and not started, for other workers.
+    pub fn drawn(&self) -> DrawnRows {
+        self.drawn.clone()
     }
 
     pub fn has_free(&self) -> bool {
         self.in_use < self.lanes
+    }
+
+    /// Returns how many rows could be started.
+    pub fn free_lanes(&self) -> usize {
+        self.lanes.saturating_sub(self.in_use)
     }
 
     /// Returns whether more than one row could be started.

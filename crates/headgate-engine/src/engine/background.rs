@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use headgate_core::error::{ErrorKind, Failure};
-use headgate_core::row::Row;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::stall::ClockReading;
 use headgate_core::target;
@@ -19,13 +18,8 @@ const FLUSH_EVERY: Duration = Duration::from_millis(100);
 impl Share {
     /// Cancels rows that wait, or are in flight here.
     pub(super) fn cancel(&self, rows: RowsToCancel) {
-        let mut slots = self.slots.borrow_mut();
-        let (drawn, others): (Vec<Row>, Vec<Row>) = slots.drain_drawn().into_iter().partition(|row| rows.includes(row));
-        slots.offer(others);
-        drop(slots);
-        self.shared.scheduler.budgets.requests.refund(drawn.len() as u64);
         // Rows may have been requeued since the caller looked there.
-        self.shared.scheduler.cancel(rows, drawn);
+        self.shared.scheduler.cancel(rows);
         for (row, span) in self.lanes.cancel(|row| rows.includes(row)) {
             let failure = Failure::new(ErrorKind::Cancelled, "cancelled while it was in flight");
             self.record_later(self.failed(row, span, failure));

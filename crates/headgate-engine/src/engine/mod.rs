@@ -307,7 +307,7 @@ impl Assigned {
     /// Cancels rows that wait or are in flight: they fail as `cancelled`. Rows that have ended, or were not read yet, are
     /// unaffected.
     pub(crate) fn cancel(&self, rows: RowsToCancel) {
-        let has_found = self.scheduler.cancel(rows, Vec::new());
+        let has_found = self.scheduler.cancel(rows);
         if has_found && matches!(rows, RowsToCancel::One(_)) {
             return;
         }

@@ -36,11 +36,8 @@ impl Share {
                 let decision = slots.decide();
                 let wanted = if decision == Decision::Wait { slots.wanted() } else { 0 };
                 if wanted > 0 {
-                    match self.shared.scheduler.rows.try_recv(wanted) {
-                        Ok(rows) => {
-                            self.shared.scheduler.budgets.requests.spend(rows.len() as u64);
-                            slots.offer(rows);
-                        }
+                    match self.shared.scheduler.rows.draw(wanted, &mut slots) {
+                        Ok(drawn) => self.shared.scheduler.budgets.requests.spend(drawn as u64),
                         Err(NoRows::Ended) => slots.end_input(),
                         Err(NoRows::Empty) => return (decision, true),
                     }

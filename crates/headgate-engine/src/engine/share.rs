@@ -65,6 +65,7 @@ impl Share {
         let gathered =
             Gathered::new(shared.columns.as_ref(), shared.limits.response.memory.clone(), shared.outcomes.clone())?;
         let read_reservation = ReadReservation::new(&shared.limits.response.memory);
+        shared.scheduler.rows.share_drawn(slots.drawn());
         Ok(Self {
             read_reservation,
             shared,

@@ -9,7 +9,6 @@ use headgate_core::clock;
 use headgate_core::limits::{Limits, RetryOn, Retrying};
 use headgate_core::live::Live;
 use headgate_core::options::RunOptions;
-use headgate_core::row::Row;
 use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::failure_limit::PROBE_ROWS;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
@@ -174,16 +173,16 @@ impl SharedScheduler {
         self.lock().is_stopped()
     }
 
-    /// Cancels rows: `drawn`, which a worker has drawn and not started, and those that wait in the queue or here. They fail
-    /// next. Returns whether there are any.
-    pub(super) fn cancel(&self, rows: RowsToCancel, mut drawn: Vec<Row>) -> bool {
+    /// Cancels rows that wait in the queue or here, or that a worker has drawn and not started. They fail next. Returns whether
+    /// there are any.
+    pub(super) fn cancel(&self, rows: RowsToCancel) -> bool {
         self.change_at(clock::now(), |scheduler, now| {
             // Before the rows leave the queue: a worker that then finds the queue at its end comes here.
             self.is_needed.store(true, Ordering::Relaxed);
-            if !rows.is_all_of(&drawn) {
-                drawn.extend(self.rows.remove(rows));
-            }
-            scheduler.cancel(drawn, rows, now)
+            let (mut waiting, drawn) = self.rows.remove(rows);
+            self.budgets.requests.refund(drawn.len() as u64);
+            waiting.extend(drawn);
+            scheduler.cancel(waiting, rows, now)
         })
     }
 

@@ -15,6 +15,7 @@ use headgate_core::clock;
 use headgate_core::row::{Row, RowBatch};
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::schedule::scheduler::rereading::Rereading;
+use headgate_core::schedule::slots::{DrawnRows, Slots};
 use tokio::sync::futures::Notified;
 
 use super::reread::RereadSender;
@@ -158,14 +159,40 @@ impl RowReceiver {
 
     /// Removes up to `max` rows from the queue, and returns them.
     pub(crate) fn try_recv(&self, max: usize) -> Result<Vec<Row>, NoRows> {
+        self.recv(&mut self.shared.state(), max)
+    }
+
+    /// Lets other workers steal what a worker has drawn.
+    pub(crate) fn share_drawn(&self, drawn: DrawnRows) {
+        self.shared.state().drawn.push(drawn);
+    }
+
+    /// Draws up to `max` rows into the slots of a worker, and returns how many. If none is queued, a row is stolen that a worker
+    /// with no free lane has drawn, so that rows never wait while a lane is free; it was counted when it was drawn.
+    pub(crate) fn draw(&self, max: usize, slots: &mut Slots) -> Result<usize, NoRows> {
+        // Under one lock, because a row that is in neither place would be missed by the others.
         let mut state = self.shared.state();
+        if state.rows.is_empty()
+            && let Some(stolen) = state.steal()
+        {
+            slots.offer([stolen]);
+            return Ok(0);
+        }
+        let rows = self.recv(&mut state, max)?;
+        let count = rows.len();
+        state.may_steal |= count > slots.free_lanes();
+        slots.offer(rows);
+        Ok(count)
+    }
+
+    fn recv(&self, state: &mut QueueState, max: usize) -> Result<Vec<Row>, NoRows> {
         if state.rows.is_empty() {
             return Err(if state.has_ended() { NoRows::Ended } else { NoRows::Empty });
         }
         let count = max.min(state.rows.len());
         let rows: Vec<Row> = state.rows.drain(..count).collect();
         state.bytes -= rows.iter().map(Row::bytes).sum::<usize>();
-        self.wake_source_if_half_empty(&mut state);
+        self.wake_source_if_half_empty(state);
         Ok(rows)
     }
 
@@ -224,13 +251,14 @@ impl RowReceiver {
         self.shared.state().deferred.count()
     }
 
-    /// Removes the queued rows that are cancelled, and returns them.
-    pub(crate) fn remove(&self, cancelled: RowsToCancel) -> Vec<Row> {
+    /// Removes the rows that are cancelled, and returns those that were queued, and those that a worker had drawn.
+    pub(crate) fn remove(&self, cancelled: RowsToCancel) -> (Vec<Row>, Vec<Row>) {
         let mut state = self.shared.state();
-        let removed = cancelled.remove_from(&mut state.rows, |row| row);
-        state.bytes -= removed.iter().map(Row::bytes).sum::<usize>();
+        let queued = cancelled.remove_from(&mut state.rows, |row| row);
+        state.bytes -= queued.iter().map(Row::bytes).sum::<usize>();
         self.wake_source_if_half_empty(&mut state);
-        removed
+        let drawn = state.drawn.iter().flat_map(|drawn| drawn.remove(cancelled)).collect();
+        (queued, drawn)
     }
 
     fn wake_source_if_half_empty(&self, state: &mut QueueState) {
@@ -243,6 +271,7 @@ impl RowReceiver {
     pub(crate) fn close(&self) {
         let mut state = self.shared.state();
         state.rows.clear();
+        state.drawn.clear();
         state.bytes = 0;
         // This happens under the same lock, so no batch is queued in between.
         state.is_closed = true;

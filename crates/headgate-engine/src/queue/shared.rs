@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use headgate_core::row::{MAX_BATCH_ROWS, Row, RowBatch};
+use headgate_core::schedule::slots::DrawnRows;
 use tokio::sync::Notify;
 
 use super::deferred::Deferred;
@@ -33,6 +34,10 @@ pub(super) struct QueueState {
     /// No more rows enter the queue: a sender is gone, or no more rows are wanted.
     pub(super) is_closed: bool,
     pub(super) deferred: Deferred,
+    /// What each worker has drawn and not started.
+    pub(super) drawn: Vec<DrawnRows>,
+    /// A worker has drawn more than it could start since the others looked for such rows.
+    pub(super) may_steal: bool,
 }
 
 /// The state of the source.
@@ -59,6 +64,13 @@ impl QueueState {
     pub(super) fn has_ended(&self) -> bool {
         let is_read = self.source == SourceState::AtEnd && self.deferred.is_empty() && !self.deferred.is_active();
         (self.is_closed || is_read) && self.rows.is_empty()
+    }
+
+    /// Removes a row that a worker has drawn and not started, and returns it.
+    pub(super) fn steal(&mut self) -> Option<Row> {
+        let stolen = if self.may_steal { self.drawn.iter().find_map(DrawnRows::pop) } else { None };
+        self.may_steal = stolen.is_some();
+        stolen
     }
 
     /// Queues those of the rows that are deferred, which have `bytes` bytes in total.

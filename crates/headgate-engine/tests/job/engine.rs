@@ -39,6 +39,24 @@ fn concurrent_runs_have_their_own_rows_and_figures() {
 }
 
 #[test]
+fn a_run_has_as_many_rows_in_flight_as_its_concurrency_on_any_number_of_workers() {
+    let concurrencies = [1, 2, 3, 4, 5, 16, 33, 50];
+    for threads in 1..=3 {
+        let (engine, server) = (engine(threads), server());
+        let mut requests = 0;
+        for (index, concurrency) in concurrencies.into_iter().cycle().take(5 * concurrencies.len()).enumerate() {
+            // As many rows as there are slots, and more.
+            let rows = concurrency + index / concurrencies.len() % 2;
+            let (run, _) = start(&engine, urls(&server, "/fault/hang-before-headers", rows), concurrency);
+            requests += concurrency as u64;
+            eventually("no slot is free", || server.statistics().requests == requests);
+            run.abort();
+            assert!(run.wait(MAX_WAIT));
+        }
+    }
+}
+
+#[test]
 fn a_run_reuses_the_connections_of_an_earlier_run() {
     let (engine, server) = (engine(1), server());
     for _ in 0..5 {

@@ -1,4 +1,5 @@
 use headgate_core::row::{MAX_BATCH_ROWS, RowExtra};
+use headgate_core::schedule::decision::Decision;
 use proptest::prelude::*;
 
 use super::*;
@@ -100,4 +101,25 @@ fn a_failing_rereading_ends_the_queue() {
     receiver.reread(0);
     assert_eq!(Err(NoRows::Ended), receiver.try_recv(1));
     assert!(!sender.send(vec![Row::new(1, "")]), "the workers want no more rows");
+}
+
+#[test]
+fn a_worker_steals_what_another_one_has_drawn_and_can_not_start_before_it_ends() {
+    let (sender, receiver) = row_queue(None);
+    let (mut full, mut other) = (Slots::new(1), Slots::new(2));
+    receiver.share_drawn(full.drawn());
+    receiver.share_drawn(other.drawn());
+    assert!(sender.send((0..4).map(|ordinal| Row::new(ordinal, "")).collect()));
+    drop(sender);
+    assert_eq!(Ok(3), receiver.draw(3, &mut full));
+    let started = |slots: &mut Slots| match slots.decide() {
+        Decision::Start(row, _) => Some(row.ordinal),
+        _ => None,
+    };
+    assert_eq!((Some(0), None), (started(&mut full), started(&mut full)));
+    assert_eq!((Ok(1), Some(3)), (receiver.draw(1, &mut other), started(&mut other)), "one was queued");
+    assert_eq!((Ok(0), Some(1)), (receiver.draw(1, &mut other), started(&mut other)), "it is stolen");
+    let (_, drawn) = receiver.remove(RowsToCancel::One(2));
+    assert_eq!(vec![2], drawn.iter().map(|row| row.ordinal).collect::<Vec<_>>());
+    assert_eq!(Err(NoRows::Ended), receiver.draw(1, &mut other));
 }
