@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import uvloop
 
@@ -269,6 +270,90 @@ def test_a_caller_that_holds_all_streams_gets_an_error(server: str) -> None:
             assert b"Hello, World!" == response.read()
 
 
+def test_many_requests_that_would_wait_for_the_streams_of_their_own_thread_get_an_error(server: str) -> None:
+    message = "this thread has 1 stream open, and the client makes 1 request at a time"
+    table = pa.table({"url": ["/1", "/2"]})
+    many: list[Callable[[headgate.Client], object]] = [
+        lambda client: list(client.fetch_many(["/1", "/2"])),
+        lambda client: list(client.fetch_many(["/1", "/2"], ordered=True)),
+        lambda client: list(client.fetch_many(["/1", "/2"]).to_arrow_batches()),
+        lambda client: list(client.map_batches(table)),
+        lambda client: client.fetch_table(table),
+    ]
+    with headgate.Client(base_url=server, concurrency=1) as client:
+        earlier = client.fetch_many(["/1"])
+        assert next(earlier).unwrap().is_success
+        for call in many:
+            with (
+                client.stream("GET", f"/bytes/{GIBIBYTE}"),
+                pytest.raises(headgate.PoolTimeout, match=message),
+            ):
+                call(client)
+            call(client)
+        with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+            assert [] == list(earlier), "nothing of it waits for a slot"
+        outcomes = client.fetch_many(["/1"])
+        assert [headgate.Response] == [type(outcome.response) for outcome in outcomes]
+        # Another thread may wait for the end of the stream.
+        has_begun = threading.Event()
+
+        def paths() -> Iterator[str]:
+            has_begun.set()
+            yield from ["/1", "/2"]
+
+        with ThreadPoolExecutor(1) as pool:
+            with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+                waiting = pool.submit(list, client.fetch_many(paths()))
+                assert has_begun.wait(20)
+            assert all(outcome.unwrap().is_success for outcome in waiting.result(20))
+
+
+def test_what_arrived_before_the_streams_were_opened_is_no_error(server: str) -> None:
+    with headgate.Client(base_url=server, concurrency=1) as client:
+        outcomes = client.fetch_many()
+        for number in range(3):
+            outcomes.submit(f"/{number}")
+        assert next(outcomes).unwrap().is_success
+        wait_for(lambda: client.statistics().succeeded == 3)
+        with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+            assert next(outcomes).unwrap().is_success
+            assert next(outcomes).unwrap().is_success
+            outcomes.submit("/4")
+            with pytest.raises(headgate.PoolTimeout, match=r"^/4: this thread has 1 stream open"):
+                next(outcomes)
+
+
+def test_the_error_of_a_caller_that_holds_all_streams_has_the_request(server: str) -> None:
+    def content() -> Iterator[bytes]:
+        yield b"never read"
+
+    with headgate.Client(base_url=server, concurrency=1, headers={"X-Of": "client"}) as client:
+        requests: list[Callable[[], object]] = [
+            lambda: client.post("/1", params={"a": "b"}, content=b"body"),
+            lambda: client.put("/2", content=content()),
+            lambda: list(client.fetch_many([headgate.Request("/3", tag=7), "/4"])),
+            lambda: ExitStack().enter_context(client.stream("GET", "/5")),
+        ]
+        with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+            sent = []
+            for request in requests:
+                with pytest.raises(headgate.PoolTimeout) as raised:
+                    request()
+                prepared = raised.value.request
+                assert prepared is not None
+                assert "client" == prepared.headers["X-Of"]
+                sent.append((prepared.method, prepared.url.removeprefix(server), prepared.content, prepared.tag))
+            assert [
+                ("POST", "/1?a=b", b"body", None),
+                ("PUT", "/2", None, None),
+                ("GET", "/3", None, 7),
+                ("GET", "/5", None, None),
+            ] == sent
+            with pytest.raises(headgate.PoolTimeout) as raised:
+                client.get("ftp://host/")
+            assert raised.value.request is None
+
+
 def test_any_thread_may_take_the_body_and_closing_the_client_ends_it(server: str) -> None:
     with headgate.Client(base_url=server) as client, client.stream("GET", f"/bytes/{GIBIBYTE}") as response:
         pieces = response.iter_bytes()
@@ -407,6 +492,26 @@ def test_errors_are_raised_in_a_loop(server: str, run: Run) -> None:
             with pytest.raises(RuntimeError, match="the client is closed"):
                 async with client.stream("GET", "/1"):
                     pytest.fail("it is closed")
+
+    run(main())
+
+
+def test_many_requests_that_would_wait_for_the_streams_of_their_own_task_get_an_error(server: str, run: Run) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=server, concurrency=1) as client:
+
+            async def fetch() -> list[bool]:
+                return [outcome.unwrap().is_success async for outcome in client.fetch_many(["/1", "/2"])]
+
+            async with client.stream("GET", f"/bytes/{GIBIBYTE}"):
+                with pytest.raises(headgate.PoolTimeout, match="/1: this task has 1 stream open"):
+                    await fetch()
+                with pytest.raises(headgate.PoolTimeout, match="this task has 1 stream open"):
+                    _ = [batch async for batch in client.fetch_many(["/1", "/2"]).to_arrow_batches()]
+                with pytest.raises(headgate.PoolTimeout, match="this task has 1 stream open"):
+                    await client.fetch_table(pa.table({"url": ["/1", "/2"]}))
+                waiting = asyncio.create_task(fetch())
+            assert [True, True] == await waiting
 
     run(main())
 

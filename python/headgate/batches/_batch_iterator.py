@@ -31,6 +31,10 @@ _SLICE_S: Final = 0.1
 """How long one wait takes, after which Python handles signals."""
 
 
+def _is_fine(has_news: bool) -> None:  # noqa: FBT001 - as `check`
+    """Raises nothing."""
+
+
 class BatchIterator(SharedIterator[RowBatch]):
     """Batches of results, as `headgate.map_batches` returns them.
 
@@ -49,8 +53,12 @@ class BatchIterator(SharedIterator[RowBatch]):
 
     __module__ = "headgate"
 
-    def __init__(self, flow: BatchFlow, supply: Supply, progress: ProgressTarget) -> None:
+    def __init__(
+        self, flow: BatchFlow, supply: Supply, progress: ProgressTarget, check: Callable[[bool], None] = _is_fine
+    ) -> None:
+        """`check` is called after each part of a wait with whether it has brought news, and may raise an error."""
         self._supply = supply
+        self._check = check
         self._flow = flow
         self._knows_columns = not supply.decides_columns
         # Not the method of this object, so that dropping it drops everything.
@@ -130,6 +138,7 @@ class BatchIterator(SharedIterator[RowBatch]):
         self._progress.update_if_due()
         if wants_more:
             self._feed()
+        self._check(batch is not None or wants_more or self._flow.ready_in_s() is not None)
         return batch
 
     def _cancel(self) -> None:
@@ -325,10 +334,15 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
     __module__ = "headgate"
 
     def __init__(
-        self, flow: BatchFlow, supply: Callable[[Callable[[], None]], AsyncSupply], progress: ProgressTarget
+        self,
+        flow: BatchFlow,
+        supply: Callable[[Callable[[], None]], AsyncSupply],
+        progress: ProgressTarget,
+        check: Callable[[bool], None] = _is_fine,
     ) -> None:
-        """`supply` gets the function to call when it has input."""
+        """`supply` gets the function to call when it has input. `check`: as for `BatchIterator`."""
         super().__init__()
+        self._check = check
         self._flow = flow
         self._supply = supply(self._news.set)
         # Not the method of this object, so that dropping it drops everything.
@@ -403,6 +417,7 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
                 ready_in_s = self._flow.ready_in_s()
                 wait_s = MEMORY_CHECK_S if ready_in_s is None else min(ready_in_s, MEMORY_CHECK_S)
                 await await_interruptibly(self._wait(self._progress, wait_s, self._flow.release_memory))
+                self._check(self._news.is_set() or ready_in_s is not None)
         if self._was_cancelled:
             raise ClosedEarly("a wait for it was cancelled: there may have been more")
         return None

@@ -136,7 +136,7 @@ class AsyncClient(EngineClient):
             from headgate.client._observed import send_observed_async  # noqa: PLC0415 - most clients are not observed
 
             return await send_observed_async(self._engine, self._loops, self._streams, request)
-        self._streams.check("task", request.url)
+        self._streams.check("task", request)
         native = await async_native_of(request, self._engine.options)
         if isinstance(native.body, Source):
             with self._engine.request_for_app(native) as of_app:
@@ -283,7 +283,7 @@ class AsyncClient(EngineClient):
             Exception: While iterating: whatever reading `requests` raised, after the outcomes of earlier requests.
         """
         self._use_loop()
-        return AsyncFetchMany(self._engine, requests, ordered=ordered, progress=progress)
+        return AsyncFetchMany(self._streams, requests, ordered=ordered, progress=progress)
 
     @MAP_BATCHES.shown_by
     def map_batches(self, batches: Any, **options: Unpack[TableKeywords]) -> AsyncBatchIterator:  # noqa: ANN401 - whatever speaks Arrow
@@ -309,7 +309,7 @@ class AsyncClient(EngineClient):
             RuntimeError: The client is closed.
         """
         self._use_loop()
-        return async_tables(self._engine, self._base_url, batches, MAP_BATCHES, dict(options))
+        return async_tables(self._streams, self._base_url, batches, MAP_BATCHES, dict(options))
 
     @FETCH_TABLE.shown_by
     async def fetch_table(self, table: Any, **options: Unpack[TableKeywords]) -> BatchTable:  # noqa: ANN401 - as above
@@ -332,7 +332,7 @@ class AsyncClient(EngineClient):
             Exception: As `map_batches` and what it returns.
         """
         self._use_loop()
-        return await async_tables(self._engine, self._base_url, table, FETCH_TABLE, dict(options)).table()
+        return await async_tables(self._streams, self._base_url, table, FETCH_TABLE, dict(options)).table()
 
     async def aclose(self) -> None:
         """Cancels what is in flight, and closes all connections. Idempotent.

@@ -13,6 +13,7 @@ from headgate.client._client_options import ClientOptions
 from headgate.client._engine import Engine
 from headgate.client._flow import RequestSource
 from headgate.client._native_requests import natives_of
+from headgate.client._open_streams import OpenStreams, WaitCheck
 from headgate.client._request import RequestLike
 from headgate.client._table_options import BATCHES, options_of
 from headgate.client._tag_column import TagColumn
@@ -110,8 +111,9 @@ def _submit(requests: list[RequestLike], flow: BatchFlow, options: ClientOptions
 class BatchMode:
     """Switches an iterator of `fetch_many` from outcomes to batches, once."""
 
-    def __init__(self, engine: Engine, progress: ProgressTarget) -> None:
+    def __init__(self, engine: Engine, wait_check: WaitCheck, progress: ProgressTarget) -> None:
         self._engine = engine
+        self._wait_check = wait_check
         self._progress = progress
         self._is_active = False
 
@@ -126,7 +128,7 @@ class BatchMode:
         self._enter(has_begun=has_begun, is_empty=requests is None)
         tags = _without_tag(given)
         source = RequestSupply(RequestSource(()) if requests is None else requests, self._engine.options, tags)
-        return BatchIterator(self._begin(given, watched=False), source, self._progress)
+        return BatchIterator(self._begin(given, watched=False), source, self._progress, self._wait_check.check)
 
     def to_async_arrow_batches(
         self,
@@ -140,7 +142,10 @@ class BatchMode:
         tags = _without_tag(given)
         source, flow = (() if requests is None else requests), self._begin(given, watched=True)
         return AsyncBatchIterator(
-            flow, lambda notify: AsyncRequestSupply(source, self._engine.options, tags, notify), self._progress
+            flow,
+            lambda notify: AsyncRequestSupply(source, self._engine.options, tags, notify),
+            self._progress,
+            self._wait_check.check,
         )
 
     def check_outcomes(self) -> None:
@@ -180,7 +185,7 @@ def _without_tag(given: dict[str, Any]) -> TagColumn:
 
 
 def tables(
-    engine: Engine, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
+    streams: OpenStreams, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
 ) -> BatchIterator:
     """Returns an iterator over batches of results for tables.
 
@@ -189,21 +194,25 @@ def tables(
         TypeError: There is no such option, or `batches` is no table.
         RuntimeError: The client is closed.
     """
+    engine = streams.engine
     _check_auth(engine)
     supply, of_call = TableSupply(batches), options_of(options, given, engine.options)
     flow = engine.native.start_tables(of_call, base_url, watched=False)
-    return BatchIterator(flow if flow is not None else engine.raise_closed(), supply, of_call.progress)
+    flow = flow if flow is not None else engine.raise_closed()
+    return BatchIterator(flow, supply, of_call.progress, WaitCheck(streams, "thread").check)
 
 
 def async_tables(
-    engine: Engine, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
+    streams: OpenStreams, base_url: str, batches: object, options: OptionSet[Any], given: dict[str, Any]
 ) -> AsyncBatchIterator:
     """Returns the iterator for an event loop. Raises as `tables`."""
+    engine = streams.engine
     _check_auth(engine)
     of_call = options_of(options, given, engine.options)
     flow = engine.native.start_tables(of_call, base_url, watched=True)
     flow = flow if flow is not None else engine.raise_closed()
-    return AsyncBatchIterator(flow, lambda notify: AsyncTableSupply(batches, notify), of_call.progress)
+    check = WaitCheck(streams, "task").check
+    return AsyncBatchIterator(flow, lambda notify: AsyncTableSupply(batches, notify), of_call.progress, check)
 
 
 def _check_auth(engine: Engine) -> None:

@@ -282,7 +282,7 @@ class Client(EngineClient):
         """
         from headgate.client._fetch_many import FetchMany  # noqa: PLC0415 - as `_send`
 
-        return FetchMany(self._engine, requests, ordered=ordered, progress=progress)
+        return FetchMany(self._streams, requests, ordered=ordered, progress=progress)
 
     @shown_by(_map_batches)
     def map_batches(self, batches: Any, **options: Unpack["TableKeywords"]) -> "BatchIterator":  # noqa: ANN401 - whatever speaks Arrow
@@ -313,7 +313,7 @@ class Client(EngineClient):
         from headgate.jobs._notebook import refuse_to_block_a_loop  # noqa: PLC0415 - as `_send`
 
         refuse_to_block_a_loop("map_batches", "use an AsyncClient")
-        return tables(self._engine, self._base_url, batches, _map_batches(), dict(options))
+        return tables(self._streams, self._base_url, batches, _map_batches(), dict(options))
 
     @shown_by(_fetch_table)
     def fetch_table(self, table: Any, **options: Unpack["TableKeywords"]) -> BatchTable:  # noqa: ANN401 - as above
@@ -339,7 +339,7 @@ class Client(EngineClient):
         from headgate.jobs._notebook import refuse_to_block_a_loop  # noqa: PLC0415 - as `_send`
 
         refuse_to_block_a_loop("fetch_table", "use an AsyncClient")
-        with tables(self._engine, self._base_url, table, _fetch_table(), dict(options)) as batches:
+        with tables(self._streams, self._base_url, table, _fetch_table(), dict(options)) as batches:
             return batches.table()
 
     def close(self) -> None:

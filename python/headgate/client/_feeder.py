@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from inspect import isasyncgen
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from headgate._native import NativeOutcome, ResponseStream, UploadStream
+from headgate._native import CompletionQueue, NativeCall, NativeOutcome, ResponseStream, UploadStream
 from headgate.batches._supply import close_source
 from headgate.client._content import Source, chunks_of
 from headgate.client._engine import Engine
@@ -30,9 +30,9 @@ class BodyFeeder:
         self.stream: UploadStream = UploadStream(source.length, source.is_rewindable)
         self.is_async: bool = source.is_async
         self._source = source
-        self._pass = -1
+        self._sending = 0
         self._pieces: Iterator[object] | AsyncIterator[object] = iter(())
-        self._chunks: Iterator[bytes] = iter(())
+        self._chunks: Iterator[bytes | None] = iter(())
 
     def feed(self) -> bool:
         """Reads and passes on the next bytes, if they are wanted. Returns whether they were.
@@ -42,28 +42,18 @@ class BodyFeeder:
             Exception: Whatever reading the source raises.
         """
         number = self._begin()
-        if number is None:
-            return False
-        chunk = next(self._chunks, None)
-        while chunk is None and (piece := next(self._pieces, _END)) is not _END:  # type: ignore[arg-type]
-            self._chunks = chunks_of(piece)
-            chunk = next(self._chunks, None)
-        self.stream.push(number, chunk)
-        return True
+        while number is not None and not self._push_chunk(number):
+            self._use(next(self._pieces, _END))  # type: ignore[arg-type]
+        return number is not None
 
     async def feed_async(self) -> bool:
         """Does the same, also with an asynchronous source."""
         if not self.is_async:
             return self.feed()
         number = self._begin()
-        if number is None:
-            return False
-        chunk = next(self._chunks, None)
-        while chunk is None and (piece := await anext(self._pieces, _END)) is not _END:  # type: ignore[arg-type]
-            self._chunks = chunks_of(piece)
-            chunk = next(self._chunks, None)
-        self.stream.push(number, chunk)
-        return True
+        while number is not None and not self._push_chunk(number):
+            self._use(await anext(self._pieces, _END))  # type: ignore[arg-type]
+        return number is not None
 
     def close(self) -> None:
         """Stops reading, and closes a generator."""
@@ -81,10 +71,21 @@ class BodyFeeder:
 
     def _begin(self) -> int | None:
         number = self.stream.wanted_sending()
-        if number is not None and number != self._pass:
-            self._pass, self._chunks = number, iter(())
+        if number is not None and number != self._sending:
+            self._sending, self._chunks = number, iter(())
             self._pieces = self._source.begin_async() if self.is_async else self._source.begin()
         return number
+
+    def _use(self, piece: object) -> None:
+        self._chunks = iter((None,)) if piece is _END else chunks_of(piece)
+
+    def _push_chunk(self, number: int) -> bool:
+        """Passes on the next chunk of the piece, or the end of the body. Returns whether there was one."""
+        chunk = next(self._chunks, _END)
+        if chunk is _END:
+            return False
+        self.stream.push(number, cast("bytes | None", chunk))
+        return True
 
 
 def feed_until(feeder: BodyFeeder | None, stream: ResponseStream, take: Callable[[], T | None]) -> T | None:
@@ -99,25 +100,39 @@ def feed_until(feeder: BodyFeeder | None, stream: ResponseStream, take: Callable
     return taken
 
 
-def send_source(
-    engine: Engine, request: NativeRequest, source: Source, observer: "Observer | None" = None
+def submit_one(
+    engine: Engine, request: NativeRequest, observer: "Observer | None", *, watched: bool
+) -> tuple[CompletionQueue, NativeCall]:
+    """Submits a request, and returns the call and the completion queue that gets its outcome, and attempts if followed.
+
+    Raises:
+        RuntimeError: The client is closed.
+    """
+    completions = engine.native.completion_queue(watched=watched)
+    is_followed = observer is not None and observer.follows_attempts
+    call = None if completions is None else completions.submit_call(0, request, is_followed)
+    if completions is None or call is None:
+        engine.raise_closed()
+    return completions, call
+
+
+def send_in_steps(
+    engine: Engine, request: NativeRequest, source: Source | None, observer: "Observer | None" = None
 ) -> NativeOutcome:
-    """Sends a request whose body is a source, and waits for its outcome. The observer gets its attempts.
+    """Sends a request, and waits for its outcome; meanwhile it feeds the body of a source, and reports attempts.
 
     Raises:
         RuntimeError: The client is closed.
         Exception: Whatever reading the source raises.
     """
-    completions = engine.native.completion_queue(watched=False)
-    feeder = BodyFeeder(source)
-    request = request._replace(body=feeder.stream)
-    is_followed = observer is not None and observer.follows_attempts
-    call = None if completions is None else completions.submit_call(0, request, is_followed)
-    if completions is None or call is None:
-        engine.raise_closed()
+    feeder = None if source is None else BodyFeeder(source)
+    if feeder is not None:
+        request = request._replace(body=feeder.stream)
+    completions, call = submit_one(engine, request, observer, watched=False)
     try:
         while True:
-            arrived, _ = completions.wait_outcomes(1, 0.0 if feeder.feed() else call.next_look_s)
+            has_fed = feeder is not None and feeder.feed()
+            arrived, _ = completions.wait_outcomes(1, 0.0 if has_fed else call.next_look_s)
             if observer is not None:
                 observer.report_attempts(attempt for _, attempt in completions.take_attempts())
             if arrived:
@@ -128,4 +143,5 @@ def send_source(
         completions.close()
         raise
     finally:
-        feeder.close()
+        if feeder is not None:
+            feeder.close()

@@ -10,8 +10,8 @@ from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator, 
 from headgate.batches._shared_iterator import SharedIterator
 from headgate.batches._supply import MEMORY_CHECK_S, Pulled, call_soon_in
 from headgate.client._calls import BatchMode
-from headgate.client._engine import Engine
 from headgate.client._flow import BATCH, RequestFlow, RequestSource
+from headgate.client._open_streams import OpenStreams, WaitCheck
 from headgate.client._outcome import Outcome
 from headgate.client._request import Request, RequestLike
 from headgate.client._table_options import BATCHES, ResultKeywords
@@ -33,15 +33,17 @@ class _FetchManyBase:
 
     def __init__(
         self,
-        engine: Engine,
+        streams: OpenStreams,
         requests: object,
         *,
         ordered: bool,
         progress: ProgressTarget,
     ) -> None:
+        engine = streams.engine
         self._progress = Progress(progress, engine.statistics)
         self._flow = RequestFlow(engine, watched=self._is_in_loop, ordered=ordered)
-        self._batch_mode = BatchMode(engine, progress)
+        self._wait_check = WaitCheck(streams, "task" if self._is_in_loop else "thread")
+        self._batch_mode = BatchMode(engine, self._wait_check, progress)
         self._stays_open = requests is None
 
     @property
@@ -80,14 +82,14 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
 
     def __init__(
         self,
-        engine: Engine,
+        streams: OpenStreams,
         requests: Iterable[RequestLike] | None,
         *,
         ordered: bool,
         progress: ProgressTarget = False,
     ) -> None:
         self._source = None if requests is None else RequestSource(requests)
-        _FetchManyBase.__init__(self, engine, requests, ordered=ordered, progress=progress)
+        _FetchManyBase.__init__(self, streams, requests, ordered=ordered, progress=progress)
         self._taker = _Taker()
         self._created_by: int | None = threading.get_ident()
         """The thread that created it, until a thread takes outcomes."""
@@ -203,7 +205,8 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
             if flow.failure is not None:
                 raise flow.failure
             raise StopIteration
-        wait_s = 0.0 if has_more and flow.free_slots > 0 else min(MAX_WAIT_S, self._progress.due_in_s)
+        may_start_more = has_more and flow.free_slots > 0
+        wait_s = 0.0 if may_start_more else self._wait_check.max_wait_s(min(MAX_WAIT_S, self._progress.due_in_s))
         arrived = flow.completions.wait_outcomes(_MAX_TAKEN, wait_s)
         if flow.observer is not None:
             # Before other threads get the outcomes.
@@ -211,6 +214,7 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
             flow.observer.report_attempts()
         flow.take_arrived(*arrived)
         self._progress.update_if_due()
+        self._wait_check.check(may_start_more or bool(arrived[0]) or not flow.outstanding, flow.oldest)
         return flow.pop()
 
     def _cancel(self) -> None:
@@ -245,14 +249,14 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
 
     def __init__(
         self,
-        engine: Engine,
+        streams: OpenStreams,
         requests: Iterable[RequestLike] | AsyncIterable[RequestLike] | None,
         *,
         ordered: bool,
         progress: ProgressTarget = False,
     ) -> None:
         LoopIterator.__init__(self)
-        _FetchManyBase.__init__(self, engine, requests, ordered=ordered, progress=progress)
+        _FetchManyBase.__init__(self, streams, requests, ordered=ordered, progress=progress)
         self._source: RequestSource | None = None
         self._pulled: Pulled[RequestLike] | None = None
         if isinstance(requests, AsyncIterable):
@@ -360,6 +364,7 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
                 await asyncio.sleep(0)
             else:
                 await await_interruptibly(self._wait(self._progress, MEMORY_CHECK_S, flow.completions.release_memory))
+                self._wait_check.check(self._news.is_set() or not flow.outstanding, flow.oldest)
             self._progress.update_if_due()
         self._finish()
         return None

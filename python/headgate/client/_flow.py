@@ -273,6 +273,11 @@ class RequestFlow:
         within = int(self._memory / (self._bytes_each + 1))
         return max(1, min(self._concurrency + min(self._concurrency + EXTRA, ahead), within))
 
+    def oldest(self) -> Request | None:
+        """Returns the oldest request that is in flight or waits for a slot."""
+        request = next(iter(self._in_flight.values()), None)
+        return None if request is None else Request.of(request)
+
     def pop(self) -> Outcome[Any] | None:
         """Removes and returns the next outcome, if there is one. Any thread may call this.
 

@@ -9,7 +9,7 @@ from headgate._native import NativeAttempt, NativeOutcome, UploadStream
 from headgate.batches._supply import MEMORY_CHECK_S
 from headgate.client._content import Source
 from headgate.client._engine import Engine
-from headgate.client._feeder import BodyFeeder
+from headgate.client._feeder import BodyFeeder, submit_one
 from headgate.client._request import NativeRequest
 from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
@@ -80,13 +80,10 @@ async def send_source_async(  # noqa: C901, PLR0915 - one step after another
         RuntimeError: The client is closed.
         Exception: Whatever reading the source raises.
     """
-    completions = engine.native.completion_queue(watched=True)
     feeder = LoopFeeder(source)
     request = request._replace(body=feeder.stream)
+    completions, call = submit_one(engine, request, observer, watched=True)
     is_followed = observer is not None and observer.follows_attempts
-    call = None if completions is None else completions.submit_call(0, request, is_followed)
-    if completions is None or call is None:
-        engine.raise_closed()
     loop = asyncio.get_running_loop()
     has_arrived = asyncio.Event()
     has_attempts = asyncio.Event() if is_followed else has_arrived

@@ -3,13 +3,12 @@
 from typing import TYPE_CHECKING
 
 from headgate.client._content import Source
-from headgate.client._feeder import send_source
+from headgate.client._feeder import send_in_steps
 from headgate.client._loop_feeder import send_source_async
 from headgate.client._native_requests import async_native_of, native_of
 from headgate.client._observer import Observer, Reporting, run, run_async
 from headgate.client._request import NativeRequest, Request
 from headgate.client._response import Response, response_of
-from headgate.client._watch import looked_at
 
 if TYPE_CHECKING:
     from headgate._native import NativeOutcome
@@ -22,7 +21,7 @@ def send_observed(engine: "Engine", streams: "OpenStreams", request: Request) ->
     """Sends a request as `send` does, calls hooks and logs."""
     observer = Observer(engine.options, request)
     with Reporting(observer):
-        streams.check("thread", request.url)
+        streams.check("thread", request)
         native = observed_native_of(engine, request, observer)
         with engine.request_for_app(native) as of_app:
             outcome = _wait(engine, of_app, observer)
@@ -36,7 +35,7 @@ async def send_observed_async(engine: "Engine", loops: "Loops", streams: "OpenSt
     """Sends a request as `AsyncClient.send` does, calls hooks and logs."""
     observer = Observer(engine.options, request)
     async with Reporting(observer):
-        streams.check("task", request.url)
+        streams.check("task", request)
         native = await async_observed_native_of(engine, request, observer)
         if isinstance(native.body, Source):
             with engine.request_for_app(native) as of_app:
@@ -70,23 +69,8 @@ async def async_observed_native_of(engine: "Engine", request: Request, observer:
 
 
 def _wait(engine: "Engine", request: NativeRequest, observer: Observer) -> "NativeOutcome":
-    if isinstance(request.body, Source):
-        return send_source(engine, request, request.body, observer)
-    if not observer.follows_attempts:
-        outcome = engine.native.call(request)
-        return outcome if outcome is not None else engine.raise_closed()
-    completions = engine.native.completion_queue(watched=False)
-    call = None if completions is None else completions.submit_call(0, request, followed=True)
-    if completions is None or call is None:
-        engine.raise_closed()
-    try:
-        while True:
-            arrived, _ = completions.wait_outcomes(1, call.next_look_s)
-            observer.report_attempts(attempt for _, attempt in completions.take_attempts())
-            if arrived:
-                return arrived[0][1]
-            if call.next_look_s <= 0 and (outcome := looked_at(call, request)) is not None:
-                return outcome
-    except BaseException:
-        completions.close()
-        raise
+    source = request.body if isinstance(request.body, Source) else None
+    if source is not None or observer.follows_attempts:
+        return send_in_steps(engine, request, source, observer)
+    outcome = engine.native.call(request)
+    return outcome if outcome is not None else engine.raise_closed()

@@ -6,9 +6,7 @@ from types import CoroutineType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from headgate._checks import kind_of
-from headgate._native import UploadStream
 from headgate.client._attempt import attempt_of
-from headgate.client._content import Source
 from headgate.client._errors import RequestCancelled, RequestError
 from headgate.client._headers import RequestHeaders, encoded
 from headgate.client._hooks import NO_HOOKS, Hooks
@@ -17,7 +15,7 @@ from headgate.client._pairs import items_of
 from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import NativeRequest, Request, RequestLike, method_of
 from headgate.client._response import Response
-from headgate.client._sent_request import prepared_of
+from headgate.client._sent_request import prepared_fields, prepared_of
 
 if TYPE_CHECKING:
     from headgate import _native
@@ -65,10 +63,7 @@ class Observer:
         if not self._hooks.request:
             return native
         native = NativeRequest(native) if isinstance(native, str) else native
-        shown, body = native, native.body
-        if isinstance(body, Source):
-            shown = native._replace(body=UploadStream(body.length, body.is_rewindable))
-        fields = client.prepare(shown)
+        fields = prepared_fields(client, native)
         if fields is None:
             return native  # the engine says why it can't be sent
         prepared, before = prepared_of(fields, self._request), prepared_of(fields, self._request)

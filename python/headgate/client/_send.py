@@ -22,13 +22,13 @@ def send(engine: Engine, streams: OpenStreams, request: Request) -> Response:
         from headgate.client._observed import send_observed  # noqa: PLC0415 - most clients are not observed
 
         return send_observed(engine, streams, request)
-    streams.check("thread", request.url)
+    streams.check("thread", request)
     prepared = native_of(request, engine.options)
     if isinstance(prepared.body, Source):
-        from headgate.client._feeder import send_source  # noqa: PLC0415 - most requests have no such body
+        from headgate.client._feeder import send_in_steps  # noqa: PLC0415 - most requests have no such body
 
         with engine.request_for_app(prepared) as of_app:
-            outcome = send_source(engine, of_app, prepared.body)
+            outcome = send_in_steps(engine, of_app, prepared.body)
         engine.raise_of_app(outcome)
         return response_of(request, outcome)
     native = engine.call(prepared)

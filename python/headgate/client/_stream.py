@@ -292,7 +292,7 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
     observer = _observer_of(engine, request)
     with (
         _reporting(observer) as reporting,
-        streams.hold("thread", request.url) as held,
+        streams.hold("thread", request) as held,
         engine.request_for_app(_native_of(engine, request, observer)) as prepared,
     ):
         native_request, feeder = prepared, None
@@ -594,7 +594,7 @@ async def open_async_stream(
     observer = _observer_of(engine, request)
     async with _async_reporting(observer) as reporting:
         with (
-            streams.hold("task", request.url) as held,
+            streams.hold("task", request) as held,
             engine.request_for_app(await _async_native_of(engine, request, observer)) as prepared,
         ):
             native_request, feeder = prepared, None
