@@ -311,12 +311,16 @@ class LoopIterator(AsyncIterator[T]):
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("this belongs to another event loop, in which its results must be taken")
 
-    async def _wait(self, progress: Progress, at_most_s: float, release_memory: Callable[[], None]) -> None:
-        """Waits for news. After a long wait it returns memory of other results, because the next one may need it."""
+    async def _wait(self, progress: Progress, at_most_s: float, release_memory: Callable[[], None]) -> bool:
+        """Waits for news, and returns whether there is some.
+
+        After a long wait it returns memory of other results, because the next one may need it.
+        """
         began = time.monotonic()
-        await progress.wait(self._news, at_most_s)
+        has_news = await progress.wait(self._news, at_most_s)
         if time.monotonic() - began >= MEMORY_CHECK_S:
             release_memory()
+        return has_news
 
 
 class AsyncBatchIterator(LoopIterator[RowBatch]):
@@ -416,8 +420,8 @@ class AsyncBatchIterator(LoopIterator[RowBatch]):
             if not (wants_more and await self._supply.feed(self._flow)):
                 ready_in_s = self._flow.ready_in_s()
                 wait_s = MEMORY_CHECK_S if ready_in_s is None else min(ready_in_s, MEMORY_CHECK_S)
-                await await_interruptibly(self._wait(self._progress, wait_s, self._flow.release_memory))
-                self._check(self._news.is_set() or ready_in_s is not None)
+                wait = self._wait(self._progress, wait_s, self._flow.release_memory)
+                self._check(await await_interruptibly(wait) or ready_in_s is not None)
         if self._was_cancelled:
             raise ClosedEarly("a wait for it was cancelled: there may have been more")
         return None

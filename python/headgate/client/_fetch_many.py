@@ -363,8 +363,8 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
             if has_more and flow.free_slots > 0:
                 await asyncio.sleep(0)
             else:
-                await await_interruptibly(self._wait(self._progress, MEMORY_CHECK_S, flow.completions.release_memory))
-                self._wait_check.check(self._news.is_set() or not flow.outstanding, flow.oldest)
+                wait = self._wait(self._progress, MEMORY_CHECK_S, flow.completions.release_memory)
+                self._wait_check.check(await await_interruptibly(wait) or not flow.outstanding, flow.oldest)
             self._progress.update_if_due()
         self._finish()
         return None

@@ -78,17 +78,23 @@ class Progress:
             self._next_at = now + self._every_s
             self._show(is_end=False)
 
-    async def wait(self, news: asyncio.Event, at_most_s: float = float("inf")) -> None:
-        """Waits in a loop until there is news, progress is due, or `at_most_s` has passed."""
-        wait_s = min(at_most_s, self.due_in_s)
+    async def wait(self, news: asyncio.Event, at_most_s: float = float("inf")) -> bool:
+        """Waits until there is news, progress is due, or `at_most_s` has passed. Returns whether there is news."""
+        wait_s, has_news = min(at_most_s, self.due_in_s), True
         if wait_s == float("inf"):
-            await news.wait()
-            return
-        timer = asyncio.get_running_loop().call_later(wait_s, news.set)
+            return await news.wait()
+
+        def end() -> None:
+            nonlocal has_news
+            has_news = news.is_set()
+            news.set()
+
+        timer = asyncio.get_running_loop().call_later(wait_s, end)
         try:
             await news.wait()
         finally:
             timer.cancel()
+        return has_news
 
     def end(self) -> None:
         """Shows the final progress, once. Raises as `update_if_due`."""
