@@ -6,6 +6,7 @@ import gc
 import gzip
 import json
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ import uvloop
 import headgate
 import headgate.testing
 from headgate import AsgiApp
-from support.run import printed_by
+from support.run import printed_by, wait_for
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -382,6 +383,46 @@ def test_an_exception_of_the_app_is_raised_by_the_call(when: str, run: Run) -> N
                 await client.get("/")
 
     run(main())
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_calls_fail_once_the_thread_of_the_app_has_ended_and_close_raises_its_error(error: BaseException) -> None:
+    def raise_error() -> None:
+        raise error
+
+    @http
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if scope["path"] == "/end":
+            asyncio.get_running_loop().call_soon(raise_error)
+            await asyncio.Event().wait()
+        await respond(send, b"alive")
+
+    client = headgate.Client(app=app, total_timeout=None)
+    assert "alive" == client.get("/").text
+    with pytest.raises(headgate.ConnectionClosed, match="the app was stopped"):
+        client.get("/end")
+    wait_for(lambda: all(thread.name != "headgate-app" for thread in threading.enumerate()))
+    for call in (lambda: client.get("/"), client.__enter__):
+        with pytest.raises(RuntimeError, match="the thread of the app has ended") as raised:
+            call()
+        assert error is raised.value.__cause__
+    with pytest.raises(type(error)):
+        client.close()
+    client.close()
+
+
+def test_a_startup_whose_thread_ends_fails() -> None:
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        asyncio.get_running_loop().call_soon(sys.exit, 3)
+        await asyncio.Event().wait()
+
+    client = headgate.Client(app=app)
+    with pytest.raises(RuntimeError, match="the thread of the app has ended"), client:
+        pytest.fail("it has not started")
+    with pytest.raises(SystemExit):
+        client.close()
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), pytest.fail.Exception("no")])

@@ -9,6 +9,7 @@ import contextlib
 import contextvars
 import threading
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from headgate._native import MockNetwork, NativeOutcome
@@ -62,6 +63,7 @@ class AppInThread(ServedApp):
         super().renew()
         self._thread: threading.Thread | None = None
         self._has_started = threading.Event()
+        self._has_ended: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: AsgiServer | None = None
         self._ended: asyncio.Event | None = None
@@ -70,18 +72,29 @@ class AppInThread(ServedApp):
     def ensure_running(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="headgate-app", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="headgate-app", daemon=True)
+                thread.start()
+                self._thread = thread
                 self._has_started.wait()
-        if self._server is None:
-            raise RuntimeError("the thread of the app could not start") from self._error
+        if self._has_ended.done():
+            raise self._ended_early()
 
     def startup(self) -> None:
         """Runs the startup of the application. Raises what it raises."""
         self.ensure_running()
         assert self._loop is not None  # noqa: S101 - it runs
         assert self._server is not None  # noqa: S101 - as above
-        asyncio.run_coroutine_threadsafe(self._server.startup(), self._loop).result()
+        startup = self._server.startup()
+        try:
+            starting = asyncio.run_coroutine_threadsafe(startup, self._loop)
+        except RuntimeError:  # the loop was closed meanwhile
+            startup.close()
+            raise self._ended_early() from None
+        wait((starting, self._has_ended), return_when=FIRST_COMPLETED)
+        if starting.cancelled() or not starting.done():
+            self._has_ended.result()
+            raise self._ended_early()
+        starting.result()
 
     def end(self) -> None:
         """Lets the thread end, without waiting for it."""
@@ -92,7 +105,7 @@ class AppInThread(ServedApp):
     def close(self) -> None:
         """Runs the shutdown of the application, and waits for the end of the thread. Raises what it raises."""
         thread = self._thread
-        if thread is None or not thread.is_alive():
+        if thread is None:
             return
         self.end()
         thread.join()
@@ -106,15 +119,25 @@ class AppInThread(ServedApp):
         except BaseException as error:  # noqa: BLE001 - `close` raises it
             self._error = error
         finally:
+            # Otherwise calls would wait for a response from a thread that has ended.
+            self.network.close()
+            self._has_ended.set_result(None)
             self._has_started.set()
+
+    def _ended_early(self) -> RuntimeError:
+        error = RuntimeError("the thread of the app has ended: the client can make no more requests")
+        error.__cause__ = self._error
+        return error
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._server = AsgiServer(self.app, self.network, self._contexts)
         self._server.start()
         self._has_started.set()
-        await self._ended.wait()
-        await self._server.stop()
+        try:
+            await self._ended.wait()
+        finally:
+            await self._server.stop()
 
 
 class AppInLoop(ServedApp):

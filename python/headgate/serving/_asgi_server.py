@@ -74,7 +74,11 @@ class AsgiServer:
         Raises:
             Exception: The shutdown failed.
         """
-        await self._server.stop(lambda connection: connection.fail("connection_closed", "the client was closed"))
+        await self._server.stop(
+            lambda connection: connection.fail(
+                "connection_closed", "the app was stopped, by a close or the end of its loop", is_lasting=True
+            )
+        )
         for task in self._running:
             task.cancel()
         if self._running:
