@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import pytest
 import uvloop
 
+import headgate
+import headgate.testing
+from headgate.testing import MockServer
 from support.loops import Run
 from support.quiet import Spy, run_quietly
 from support.run import serving
@@ -55,3 +58,16 @@ def run(request: pytest.FixtureRequest) -> Run:
     """Returns a function that runs a coroutine in an event loop of its own."""
     running: Run = request.param
     return running
+
+
+@pytest.fixture
+def mock() -> Iterator[MockServer]:
+    """Returns a mock that serves all hosts in place of the network."""
+    with headgate.testing.mock() as mock:
+        yield mock
+
+
+@pytest.fixture
+def client() -> Iterator[headgate.Client]:
+    with headgate.Client(retry_delay=0.001) as client:
+        yield client

@@ -8,30 +8,23 @@ import json
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-import uvloop
 
 import headgate
 import headgate.testing
 from headgate import AsgiApp
+from support.loops import Run
 from support.run import printed_by, wait_for
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
 
 
 async def respond(send: Send, body: bytes = b"", status: int = 200, *headers: tuple[bytes, bytes]) -> None:

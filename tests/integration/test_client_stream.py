@@ -6,18 +6,17 @@ import os
 import signal
 import socketserver
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-import uvloop
 
 import headgate
 import headgate.testing
+from support.loops import Run
 from support.run import printed_by, serving, stats, wait_for
 
 GIBIBYTE = 1 << 30
@@ -25,7 +24,6 @@ HELD_BYTES = 1 << 19
 """More than is ever held of an unread body: a buffer of 128 KiB, the bytes of one read, and the last piece."""
 ROOM_BYTES = 1 << 16
 """Less than comes of a body while no caller reads it."""
-Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +36,6 @@ def server() -> Iterator[str]:
 def client(server: str) -> Iterator[headgate.Client]:
     with headgate.Client(base_url=server) as client:
         yield client
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
 
 
 @contextmanager

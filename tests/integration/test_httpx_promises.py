@@ -28,18 +28,6 @@ PAGE = "docs/coming-from.md"
 
 
 @pytest.fixture
-def mock() -> Iterator[MockServer]:
-    with headgate.testing.mock() as mock:
-        yield mock
-
-
-@pytest.fixture
-def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay=0.001) as client:
-        yield client
-
-
-@pytest.fixture
 def echo(mock: MockServer) -> MockServer:
     """Answers with the method, the URL, the headers and the body of each request."""
 

@@ -24,18 +24,6 @@ URL = "https://api.example.com/users/1"
 FAST = {"retry_delay": 0.001}
 
 
-@pytest.fixture
-def mock() -> Iterator[MockServer]:
-    with headgate.testing.mock() as mock:
-        yield mock
-
-
-@pytest.fixture
-def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay=0.001) as client:
-        yield client
-
-
 def test_a_route_responds_and_records_its_requests(mock: MockServer, client: headgate.Client) -> None:
     route = mock.post("https://api.example.com/users/{id}", status=201, json={"id": 1})
     response = client.post(URL, params={"page": 1}, json={"name": "a"}, headers={"X-Trace": "7"})

@@ -3,7 +3,6 @@
 import gc
 import re
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,12 +15,6 @@ from support.run import printed_by
 
 URL = "https://api.example.com/users/1"
 FAST = {"retry_delay": 0.001}
-
-
-@pytest.fixture
-def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay=0.001) as client:
-        yield client
 
 
 def test_a_request_without_a_response_fails_and_so_does_the_block() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,18 +12,6 @@ import headgate
 import headgate.testing
 from headgate.testing import MockServer
 from support.run import serving
-
-
-@pytest.fixture
-def mock() -> Iterator[MockServer]:
-    with headgate.testing.mock() as mock:
-        yield mock
-
-
-@pytest.fixture
-def client() -> Iterator[headgate.Client]:
-    with headgate.Client(retry_delay=0.001) as client:
-        yield client
 
 
 def test_a_pattern_decides_which_requests_go_to_the_network(

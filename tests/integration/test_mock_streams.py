@@ -17,12 +17,6 @@ URL = "https://api.example.com/events"
 
 
 @pytest.fixture
-def mock() -> Iterator[MockServer]:
-    with headgate.testing.mock() as mock:
-        yield mock
-
-
-@pytest.fixture
 def client() -> Iterator[headgate.Client]:
     with headgate.Client(retries=0) as client:
         yield client

@@ -8,22 +8,21 @@ import os
 import tempfile
 import threading
 import zipfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import uvloop
 
 import headgate
 import headgate.testing
+from support.loops import Run
 from support.receiver import Receiver, receiving
 
 HELD_BYTES: Final = 1 << 25
 """More than the buffers of both ends and of the sockets hold, so that a server that reads nothing is noticed."""
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
 
 
 @pytest.fixture
@@ -36,12 +35,6 @@ def receiver() -> Iterator[Receiver]:
 def client(receiver: Receiver) -> Iterator[headgate.Client]:
     with headgate.Client(base_url=receiver.url, retry_delay=0.001) as client:
         yield client
-
-
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Run:
-    running: Run = request.param
-    return running
 
 
 class Pieces:

@@ -32,7 +32,7 @@ pub(crate) enum MaxAge {
 }
 
 impl<'a> SetCookie<'a> {
-    /// Returns the cookie of a header; `None`: it is none.
+    /// Parses the value of a header. Returns `None` if it sets no cookie: it has control characters or no name.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         if text.contains(|c: char| c.is_ascii_control() && c != '\t') {
             return None;

@@ -103,10 +103,10 @@ impl UploadStream {
         !self.is_rewindable && self.state().has_begun
     }
 
-    /// Begins to send the body from its beginning, and returns the number of this sending. Earlier sendings get no more of it.
+    /// Begins to send the body from its beginning, and returns the number of this sending. Earlier sendings get no more pieces.
     ///
     /// # Errors
-    /// `invalid_request`: it is consumed.
+    /// `invalid_request`: the caller has begun to make the body, and can't do so twice.
     pub fn begin(&self) -> Result<u64, Failure> {
         // Under one lock, because the caller may begin the body meanwhile.
         let mut state = self.state();

@@ -115,10 +115,10 @@ def _sent_of_iterable(content: object, argument: str) -> Sent:
 
 
 def chunks_of(piece: object, argument: str = "content") -> Iterator[bytes]:
-    """Yields the bytes of a piece: as they are, or copied in parts if they could change.
+    """Yields the bytes of a piece: `bytes` as one chunk, and memory that can change as copies of at most 64 KiB.
 
     Raises:
-        TypeError: It is no bytes.
+        TypeError: The piece is no bytes-like object.
     """
     if isinstance(piece, bytes):
         yield piece

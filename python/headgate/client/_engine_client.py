@@ -39,7 +39,7 @@ class EngineClient:
 
     @property
     def headers(self) -> "ClientHeaders":
-        """The headers of all requests, which can be changed. Assigning others replaces those of `headers=`.
+        """The headers of all requests, which can be changed. Assigning to it replaces those of `headers=`.
 
         >>> client.headers.update({"X-Trace": "7"})
         >>> client.headers["x-trace"], "user-agent" in client.headers
@@ -73,7 +73,7 @@ class EngineClient:
     def cookies(self) -> "Cookies":
         """The cookies that the client keeps. They can be read and changed at any time, also after `close`.
 
-        Assigning others replaces them.
+        Assigning to it replaces all of them.
 
         >>> with headgate.Client(base_url="http://127.0.0.1:8080", cookies={"seen": "1"}) as keeping:
         ...     keeping.cookies["session"] = "7"

@@ -119,7 +119,7 @@ class AsgiExchange:
         await self._connection.write(self._withheld)
 
     async def fail(self) -> None:
-        """Sends a response with status 500, in place of all that was not sent."""
+        """Sends a response with status 500, in place of a response of which nothing was sent."""
         self._cancel_timer()
         body = b"Internal Server Error"
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]

@@ -1,4 +1,4 @@
-//! Uploads a body that is not in memory as a whole: files, or a stream that its caller makes while it is sent.
+//! Uploads a body that is not in memory as a whole: files, or a stream whose pieces the caller provides while it is sent.
 
 mod contents;
 mod files;
@@ -49,10 +49,10 @@ impl Upload {
         Ok(Box::new(Self { body, read_bytes: 0 }))
     }
 
-    /// Begins a stream.
+    /// Begins to send a stream.
     ///
     /// # Errors
-    /// `invalid_request`: it can't be sent a second time.
+    /// `invalid_request`: it was sent before, and can't be sent a second time.
     pub fn of_stream(stream: Arc<UploadStream>) -> Result<Box<Self>, Failure> {
         let body = UploadBody::Stream(StreamUpload::begin(stream)?);
         Ok(Box::new(Self { body, read_bytes: 0 }))

@@ -1,4 +1,4 @@
-//! A body that the caller makes while it is sent.
+//! A body whose pieces the caller provides while it is sent.
 //!
 //! If its length is known, the request states it. A longer body would reach the server as the beginning of another request,
 //! and with a shorter one the server would wait for the rest. So a body of another length fails, and the piece that completes
@@ -22,7 +22,7 @@ pub(super) struct StreamUpload {
     /// The piece that completes the stated length.
     last: Bytes,
     has_ended: bool,
-    /// Whether its caller is to send more.
+    /// Whether the caller is to provide the next piece.
     is_awaited: bool,
 }
 
@@ -30,7 +30,7 @@ impl StreamUpload {
     /// Begins to send a stream.
     ///
     /// # Errors
-    /// `invalid_request`: it can't be sent a second time.
+    /// `invalid_request`: it was sent before, and can't be sent a second time.
     pub(super) fn begin(stream: Arc<UploadStream>) -> Result<Self, Failure> {
         let sending = stream.begin()?;
         Ok(Self { stream, sending, taken_bytes: 0, last: Bytes::new(), has_ended: false, is_awaited: false })
@@ -44,7 +44,7 @@ impl StreamUpload {
         self.has_ended
     }
 
-    /// Returns whether the server waits for the caller of the body.
+    /// Returns whether the server waits because the caller has not provided the next piece.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_awaited
     }
@@ -52,7 +52,7 @@ impl StreamUpload {
     /// Returns the next piece, or `None` at the end of the body.
     ///
     /// # Errors
-    /// `invalid_request`: the body is longer or shorter than it was to be.
+    /// `invalid_request`: the body is longer or shorter than the request states.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         let length = self.length();
         self.is_awaited = true;

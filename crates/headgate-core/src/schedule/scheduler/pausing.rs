@@ -1,4 +1,4 @@
-//! Rows that may not wait for the end of a pause that their host has requested, by their own options.
+//! Rows whose own options forbid them to wait for the end of a pause that their host has requested.
 
 use std::time::Instant;
 
@@ -11,7 +11,8 @@ use crate::schedule::breaker::LONGEST_SPREAD;
 use crate::stall::StallClock;
 
 impl Scheduler {
-    /// Returns the failure of a row that waits for the end of its host's pause, if it may not: it ends at `ends_at`.
+    /// Returns the failure of a row that waits for the end of its host's pause, if its options forbid that. `ends_at` is when its
+    /// total timeout passes.
     pub(super) fn refused_by_pause(
         &mut self,
         index: HostIndex,
@@ -23,13 +24,13 @@ impl Scheduler {
         refusal(own, ends_at, until, now)
     }
 
-    /// Returns the failure of a row that comes to its host, if it may not wait for the end of the pause there.
+    /// Returns the failure of a row that is queued for its host, if its options forbid it to wait for the end of the pause there.
     pub(super) fn paused_too_long(&mut self, index: HostIndex, own: OwnRetrying, now: Instant) -> Option<Failure> {
         let own = awake(own, &self.clock);
         self.refused_by_pause(index, &own, deadline(&own), now)
     }
 
-    /// Fails the waiting rows of a host that may not wait for the end of its pause.
+    /// Fails the waiting rows of a host whose options forbid them to wait for the end of its pause.
     pub(super) fn fail_paused_too_long(&mut self, index: HostIndex, now: Instant) {
         let Some(host) = self.hosts.get(index) else { return };
         let Some(until) = host.breaker.as_ref().and_then(|breaker| breaker.paused_until(now)) else { return };
@@ -37,7 +38,7 @@ impl Scheduler {
             let own = awake(own, &self.clock);
             refusal(&own, deadline(&own), until, now)
         };
-        // Mostly there are none, and then nothing is moved.
+        // Usually there are none, and the queue stays as it is.
         if !host.rows().any(|row| refusal(row.own_retrying()).is_some()) {
             return;
         }
@@ -58,7 +59,7 @@ pub(super) fn awake(own: OwnRetrying, clock: &StallClock) -> OwnRetrying {
     OwnRetrying { total_timeout, ..own }
 }
 
-/// Returns when a row ends that a caller waits for.
+/// Returns when the total timeout of a row passes, if a caller waits for the row.
 fn deadline(own: &OwnRetrying) -> Option<Instant> {
     match own.total_timeout {
         Some(TotalTimeout::At(at)) => Some(at),

@@ -23,8 +23,8 @@ use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 
-/// What a body is needed for that its caller can make only once.
-const ONCE_MORE: &str =
+/// The end of messages about a body that was streamed, and would have to be sent a second time.
+const SECOND_SENDING: &str =
     "a second time, and it is a stream, which can be sent only once: give it as bytes, a file or a Path";
 
 impl Attempt<'_> {
@@ -219,7 +219,7 @@ impl Attempt<'_> {
             let chain = redirects.follow(row, method, head, is_outside, clock::system_now())?;
             match chain {
                 Some(chain) if chain.method.is_none() && row.is_body_consumed() => {
-                    let reason = Reason::new(format!("the redirect needs the body {ONCE_MORE}"));
+                    let reason = Reason::new(format!("the redirect needs the body {SECOND_SENDING}"));
                     let url = without_user(&chain.url).into_owned();
                     Err(Failure::new(ErrorKind::InvalidRequest, reason.with(url)).lasting())
                 }
@@ -238,7 +238,7 @@ impl Attempt<'_> {
             return failure;
         }
         let Failure { reason: Reason { message, detail }, .. } = failure;
-        let message = format!("{message}; a retry needs the body {ONCE_MORE}");
+        let message = format!("{message}; a retry needs the body {SECOND_SENDING}");
         Failure { reason: Reason { message: message.into(), detail }, ..failure }
     }
 
