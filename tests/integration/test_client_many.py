@@ -200,3 +200,26 @@ def test_text_that_is_no_unicode_fails_its_request_alone(wrong: Any, hooks: Any)
         request = headgate.Request(given) if isinstance(given, str) else given
         with pytest.raises(headgate.InvalidRequest):
             client.send(request)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("concurrency", [1, 2, 3, 4, 5, 33])
+def test_requests_that_wait_for_each_other_run_at_once_up_to_the_concurrency(concurrency: int, threads: int) -> None:
+    waiting: list[asyncio.Future[None]] = []
+
+    async def app(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        waiting.append(asyncio.get_running_loop().create_future())
+        arrived = waiting[-1]
+        if len(waiting) == concurrency:
+            for request in waiting:
+                request.set_result(None)
+            waiting.clear()
+        await arrived
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    app_without_lifespan = headgate.AsgiApp(app, lifespan=False)
+    with headgate.Client(app=app_without_lifespan, concurrency=concurrency, threads=threads, timeout=20) as client:
+        outcomes = client.fetch_many(["/"] * (10 * concurrency))
+        assert [204] * (10 * concurrency) == [outcome.unwrap().status_code for outcome in outcomes]
