@@ -254,6 +254,7 @@ LINKS = [
     ({"next": "/2", "last": "/9"}, ["</2>; rel=next", "</9>; rel=last"]),
     ({"prev": "/1", "first": "/1"}, ['</1> ; rel = "prev first"']),
     ({"next": "/3"}, ["</2>; rel=next, </3>; rel=next"]),
+    ({"next": "/2"}, ["</2>; REL=Next"]),
     ({"next": "/2"}, ["</2>; rel=next; rel=last"]),
     ({"next": "/2"}, ["</2>; rel=next;"]),
     ({"next": "/2"}, ["no link, </2>; rel=next"]),

@@ -353,3 +353,10 @@ def test_threads_share_a_mock(mock: MockServer, client: headgate.Client) -> None
         found = threads.map(lambda n: client.get(f"http://a.example/{n}").text, range(320))
         assert [str(n) for n in range(320)] == list(found)
     assert 320 == route.call_count
+
+
+def test_headers_and_cookies_match_as_they_were_given() -> None:
+    with headgate.testing.mock() as server, headgate.Client() as client:
+        route = server.get("https://api.example/", headers={"X-Name": "Zoë"}, cookies={"name": "Zoë €"}).respond(200)
+        assert client.get("https://api.example/", headers={"X-Name": "Zoë"}, cookies={"name": "Zoë €"}).is_success
+    assert "Zoë" == route.calls[0].request.headers["x-name"]

@@ -24,7 +24,8 @@ def links_of(values: Iterable[str], base: str) -> dict[str, dict[str, str]]:
             for name, quoted, plain in _PARAMETER.findall(match[2]):
                 # Of a parameter that is repeated, the first one counts.
                 link.setdefault(name.lower(), _ESCAPED.sub(r"\1", quoted) if quoted else plain.strip(" '"))
-            for relation in link.get("rel", "").split() or [link["url"]]:
+            # Case doesn't distinguish relation types (section 3.3).
+            for relation in link.get("rel", "").lower().split() or [link["url"]]:
                 links[relation] = link
     return links
 

@@ -98,7 +98,7 @@ def _sent_on(request: MockRequest) -> Iterator[tuple[str, bytes]]:
         known = name.lower()
         is_ours = known == "content-length" or (known == "host" and value == authority)
         if known not in _OF_ONE_CONNECTION and not is_ours:
-            yield name, value.encode("latin-1")
+            yield name, value.encode()
 
 
 def _fail(connection: Connection, error: tuple[str, str, str | None]) -> None:

@@ -98,7 +98,8 @@ class MockServing:
             body += piece
             if len(body) > MAX_BODY_BYTES:
                 return _fail(connection, _TOO_LARGE)
-        request = MockRequest(head.method, connection.origin + head.target, Headers(head.headers), bytes(body))
+        headers = Headers([(name, _as_sent(value)) for name, value in head.headers])
+        request = MockRequest(head.method, connection.origin + head.target, headers, bytes(body))
         decision = await self._decide(request, self._threads)
         if isinstance(decision, MockFailure):
             return _fail(connection, decision)
@@ -160,3 +161,11 @@ async def _cut(pieces: AsyncIterator[bytes], cut_after: int | None) -> AsyncIter
 
 def _fail(connection: Connection, failure: MockFailure) -> None:
     connection.fail(failure.kind, failure.message, failure.detail, is_lasting=failure.is_lasting)
+
+
+def _as_sent(value: str) -> str:
+    """Returns the value of a header as a client gave it: headgate sends text in UTF-8."""
+    try:
+        return value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value

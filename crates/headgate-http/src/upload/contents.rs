@@ -119,9 +119,8 @@ impl PieceLength {
     /// Returns whether the file is unchanged or has only grown.
     fn is_prefix_of(&self, metadata: &Metadata) -> bool {
         let now = FileVersion::of(metadata);
-        self.version.is_some_and(|then| match now.bytes {
-            bytes if bytes == then.bytes => then.modified == now.modified,
-            bytes => bytes > then.bytes && then.file == now.file,
+        self.version.is_some_and(|then| {
+            then.file == now.file && (now.bytes > then.bytes || (then.bytes, then.modified) == (now.bytes, now.modified))
         })
     }
 
