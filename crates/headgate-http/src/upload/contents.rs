@@ -120,7 +120,8 @@ impl PieceLength {
     fn is_prefix_of(&self, metadata: &Metadata) -> bool {
         let now = FileVersion::of(metadata);
         self.version.is_some_and(|then| {
-            then.file == now.file && (now.bytes > then.bytes || (then.bytes, then.modified) == (now.bytes, now.modified))
+            then.file == now.file
+                && (now.bytes > then.bytes || (then.bytes, then.modified) == (now.bytes, now.modified))
         })
     }
 
