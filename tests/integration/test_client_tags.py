@@ -1,6 +1,7 @@
 """The tags of requests are a column of `to_arrow_batches()`."""
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,7 +41,7 @@ def table(request: pytest.FixtureRequest, server: str) -> Any:
     ("tags", "kind"),
     [
         ([7, None, -(2**63), 2**63 - 1], pa.int64()),
-        ([None, 1.5, float("inf")], pa.float64()),
+        ([1.5, None, float("inf")], pa.float64()),
         ([True, False, None], pa.bool_()),
         (["a", "", None, "ü"], pa.string()),
         ([b"a", b"", None, b"\xff"], pa.binary()),
@@ -63,8 +64,8 @@ def test_the_type_of_a_tag_can_be_written_with_the_request(server: str) -> None:
 
 
 def test_requests_of_all_forms_have_tags(table: Any) -> None:
-    requests = ["/1", {"url": "/2", "tag": 2}, Request("/3", tag=3), {"url": "/4"}, {"tag": 5}, Request("/6", tag=6)]
-    assert [None, 2, 3, None, 5, 6] == table(requests)["tag"].to_pylist()
+    requests = [{"url": "/1", "tag": 1}, "/2", Request("/3", tag=3), {"url": "/4"}, {"tag": 5}, Request("/6", tag=6)]
+    assert [1, None, 3, None, 5, 6] == table(requests)["tag"].to_pylist()
 
 
 def test_thousands_of_requests_keep_their_tags(table: Any) -> None:
@@ -123,7 +124,20 @@ def test_a_tag_after_a_batch_without_any_is_not_lost_silently(server: str) -> No
     with headgate.Client(base_url=server) as client:
         found = pa.table(client.fetch_many(requests()).to_arrow_batches()).sort_by("row")
     assert "tag" not in found.schema.names
-    assert "the first requests had none" in found["error_message"].to_pylist()[-1]
+    assert "the first request had none" in found["error_message"].to_pylist()[-1]
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.02])
+def test_the_first_request_alone_decides_however_fast_the_source_is(server: str, delay_s: float) -> None:
+    def requests() -> Iterator[Request[Any]]:
+        yield Request("/1")
+        time.sleep(delay_s)
+        yield Request("/2", tag=2)
+
+    with headgate.Client(base_url=server) as client:
+        found = pa.table(client.fetch_many(requests()).to_arrow_batches()).sort_by("row")
+    assert "tag" not in found.schema.names
+    assert [None, "invalid_request"] == found["error"].to_pylist()
 
 
 def test_the_columns_are_known_before_the_first_batch(server: str) -> None:

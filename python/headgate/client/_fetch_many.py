@@ -144,8 +144,8 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
 
         Returns:
             An iterator over batches, which is also a stream of them (`__arrow_c_stream__`). They have the columns of
-            the results of `headgate.fetch`; `row` is the position of the request. If the first requests have tags,
-            their tags are the column `tag`. Leaving its `with` block cancels what is in flight.
+            the results of `headgate.fetch`; `row` is the position of the request. If the first request has a
+            tag, tags are the column `tag`. Leaving its `with` block cancels what is in flight.
 
         Raises:
             UsageError: An option has an invalid value.

@@ -14,7 +14,7 @@ Tags = tuple[str, list[Any]]
 
 
 class TagColumn:
-    """Decides with the first requests whether tags are a column of the results, and of which type."""
+    """Decides with the first request alone whether tags are a column of the results, and of which type."""
 
     def __init__(self, *, is_dropped: bool) -> None:
         self._is_dropped = is_dropped
@@ -31,12 +31,14 @@ class TagColumn:
         """
         if self._is_dropped:
             return None
-        has_begun, self._has_begun = self._has_begun, True
-        if set(map(type, requests)) == {str} and self._type is None:
+        if not self._has_begun and requests:
+            # Not with more: how many are read at once depends on how fast their source is.
+            self._has_begun = True
+            first = tag_of(requests[0])
+            self._type = None if first is None else _type_of_first(first)
+        if self._type is None and set(map(type, requests)) == {str}:
             return None
         tags = [tag_of(request) for request in requests]
-        if not has_begun:
-            self._type = next((_type_of_first(tag) for tag in tags if tag is not None), None)
         for index, tag in enumerate(tags):
             if tag is not None and (defect := self._defect(tag)) is not None:
                 native, tags[index] = natives[index], None
@@ -46,7 +48,7 @@ class TagColumn:
     def _defect(self, tag: object) -> str | None:
         """Returns why a tag can't be in the column."""
         if self._type is None:
-            return "tag: the first requests had none, so the results have no column for it: drop=['tag'] ignores tags"
+            return "tag: the first request had none, so the results have no column for it: drop=['tag'] ignores tags"
         if _type_of(tag) is not self._type:
             return f"tag: the first one was {self._type.__name__}, so this one can't be {kind_of(tag)}"
         if isinstance(tag, int) and not -(1 << 63) <= tag < 1 << 63:
