@@ -77,6 +77,34 @@ class Unseekable(io.RawIOBase):
         return len(read)
 
 
+class WithoutRead1(io.BufferedIOBase):
+    """A file that has only `read`."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._content.read(size)
+
+
+class NonBlocking:
+    """A file in which nothing has arrived yet after the first bytes."""
+
+    def __init__(self) -> None:
+        self._reads = iter((b"one", None, b"two", b""))
+
+    def read(self, _size: int) -> bytes | None:
+        return next(self._reads)
+
+
+class AsyncNonBlocking(NonBlocking):
+    async def read(self, _size: int) -> bytes | None:  # type: ignore[override]
+        return next(self._reads)
+
+
 class Reiterable(Iterable[bytes]):
     """An iterable that can be iterated over more than once."""
 
@@ -148,6 +176,7 @@ UNKNOWN: Final[dict[str, Callable[[Path], Any]]] = {
     "iterable": lambda _: Reiterable(),
     "pipe": piped,
     "unseekable file": lambda _: Unseekable(b"content"),
+    "file without read1": lambda _: WithoutRead1(b"content"),
     "gzip file": lambda path: in_memory_file(path, gzip.open),
     "bz2 file": lambda path: in_memory_file(path, bz2.open),
     "zip member": zipped,
@@ -282,6 +311,20 @@ def test_a_generator_that_was_sent_is_not_sent_again_as_an_empty_body(client: he
     assert client.send(request).status_code == 200
     with pytest.raises(headgate.InvalidRequest, match="a generator that has ended: it can be sent only once"):
         client.send(request)
+
+
+def test_a_file_that_does_not_block_is_refused_and_not_cut(run: Run, client: headgate.Client, receiver: Receiver) -> None:
+    expected = pytest.raises(headgate.InvalidRequest, match=r"content is a non-blocking file: read\(\) returned None")
+    with expected:
+        client.post("/", content=NonBlocking())  # type: ignore[arg-type]
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=receiver.url) as client:
+            for file in (NonBlocking(), AsyncNonBlocking()):
+                with expected:
+                    await client.post("/", content=file)  # type: ignore[arg-type]
+
+    run(main())
 
 
 @pytest.mark.parametrize("stated", [False, True])

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import IO, Any, Final, NamedTuple, TypeAlias
 
 from headgate._checks import kind_of
+from headgate.client._errors import InvalidRequest
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 Content: TypeAlias = BytesLike | str | PathLike[str] | IO[bytes] | Iterable[BytesLike]
@@ -230,10 +231,27 @@ def _read(file: Any, start: int | None) -> Iterator[bytes]:  # noqa: ANN401 - as
         file.seek(start)
     # A pipe may have less than that, and nothing more for a long time.
     read = getattr(file, "read1", file.read)
-    while piece := read(READ_BYTES):
+    try:
+        piece = read(READ_BYTES)
+    except io.UnsupportedOperation:  # what a subclass of `io.BufferedIOBase` inherits
+        read = file.read
+        piece = read(READ_BYTES)
+    while _checked(piece):
         yield piece
+        piece = read(READ_BYTES)
 
 
 async def _read_async(read: Callable[[int], Any]) -> AsyncIterator[bytes]:
-    while piece := await read(READ_BYTES):
+    while _checked(piece := await read(READ_BYTES)):
         yield piece
+
+
+def _checked(piece: Any) -> Any:  # noqa: ANN401 - what a file-like object reads
+    """Returns what was read.
+
+    Raises:
+        InvalidRequest: It is `None`, with which a non-blocking file says that nothing has arrived yet.
+    """
+    if piece is None:
+        raise InvalidRequest("content is a non-blocking file: read() returned None before its end; make it blocking")
+    return piece

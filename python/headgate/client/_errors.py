@@ -102,7 +102,7 @@ class RequestError(HeadgateError):
 
 
 class InvalidRequest(RequestError, ValueError, kind="invalid_request"):  # noqa: N818 - what happened, in words
-    """The request is invalid, because of its URL or an argument of the call. Nothing was sent.
+    """The request is invalid, because of its URL or an argument of the call. Nothing was sent, or not all of its body.
 
     >>> client.get("ftp://host/")
     Traceback (most recent call last):
