@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -642,6 +643,67 @@ def test_a_failed_startup_is_raised_by_the_block_and_by_each_call(raises: bool, 
                 pass
 
     run(main())
+
+
+def test_a_startup_that_hangs_is_ended_and_closes_the_client(run: Run) -> None:
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        assert "lifespan" == scope["type"]
+        await asyncio.Event().wait()
+
+    expected = pytest.raises(
+        RuntimeError, match=r"startup of the app failed: it took more than 0\.2 s, the total_timeout of the client"
+    )
+    threads = threading.active_count()
+    client = headgate.Client(app=app, total_timeout=0.2)
+    with expected, client:
+        pass
+    assert client.is_closed
+    assert threads == threading.active_count()
+
+    async def main() -> None:
+        client = headgate.AsyncClient(app=app, total_timeout=0.2)
+        with expected:
+            async with client:
+                pass
+        assert client.is_closed
+        assert {asyncio.current_task()} == asyncio.all_tasks()
+
+    run(main())
+
+
+def test_a_failed_startup_is_noticed_at_once_and_its_shutdown_is_not_run(run: Run) -> None:
+    received = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+        received.append(await receive())
+
+    began = time.monotonic()
+    client = headgate.Client(app=app)
+    with pytest.raises(RuntimeError, match="the startup of the app failed: no database"), client:
+        pass
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="the startup of the app failed: no database"):
+            async with headgate.AsyncClient(app=app):
+                pass
+
+    run(main())
+    assert [] == received
+    assert time.monotonic() - began < 4
+
+
+def test_the_error_of_one_of_many_requests_has_the_exception_as_its_cause_and_no_internal_name() -> None:
+    @http
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise Failure("boom")
+
+    with headgate.Client(app=app, retries=0) as client:
+        error = next(client.fetch_many(["/"])).error
+    assert "http://testserver/: the app raised Failure: boom" == str(error)
+    assert error is not None
+    assert isinstance(error.__cause__, Failure)
 
 
 @pytest.mark.parametrize("raises", [False, True])

@@ -23,6 +23,8 @@ class ServedApp:
 
     def __init__(self, app: AsgiApp | AsgiCallable) -> None:
         self.app: AsgiApp = app if isinstance(app, AsgiApp) else AsgiApp(app)
+        self.max_startup_s: float | None = None
+        """The bound of the startup, which is the `total_timeout` of the client."""
         self.renew()
 
     def renew(self) -> None:
@@ -131,7 +133,7 @@ class AppInThread(ServedApp):
 
     async def _serve(self) -> None:
         self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
-        self._server = AsgiServer(self.app, self.network, self._contexts)
+        self._server = AsgiServer(self.app, self.network, self._contexts, self.max_startup_s)
         self._server.start()
         self._has_started.set()
         try:
@@ -159,7 +161,7 @@ class AppInLoop(ServedApp):
                 return
             if earlier is not None and not earlier.is_closed():
                 earlier.remove_reader(self.network.fileno())
-            self._loop, self._server = loop, AsgiServer(self.app, self.network, self._contexts)
+            self._loop, self._server = loop, AsgiServer(self.app, self.network, self._contexts, self.max_startup_s)
             self._server.start()
 
     async def startup(self) -> None:

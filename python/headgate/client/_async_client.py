@@ -79,7 +79,7 @@ class AsyncClient(EngineClient):
             app: An ASGI application, or a `headgate.AsgiApp`, that responds to all requests in place of the network.
                 The `base_url` is then `http://testserver`, unless you give one. It runs in the loop that
                 uses the client first. Its startup runs when the `async with` block is entered, or before the first
-                request; its shutdown in `aclose`.
+                request, within the `total_timeout` of the client; its shutdown in `aclose`.
             **options: `help(headgate.AsyncClient.__init__)` describes each with its default.
 
         Raises:
@@ -356,7 +356,11 @@ class AsyncClient(EngineClient):
     async def __aenter__(self) -> Self:
         self._engine.check_is_open()
         if self._app is not None:
-            await self._app.startup()
+            try:
+                await self._app.startup()
+            except BaseException:
+                await self.aclose()
+                raise
         return self
 
     async def __aexit__(

@@ -77,7 +77,8 @@ class Client(EngineClient):
                 names the URL or the `params` of the call have. Rows of tables have none.
             app: An ASGI application, or a `headgate.AsgiApp`, that responds to all requests in place of the network.
                 The `base_url` is then `http://testserver`, unless you give one. It runs in a thread. Its startup
-                runs when the `with` block is entered, or before the first request; its shutdown in `close`.
+                runs when the `with` block is entered, or before the first request, within the `total_timeout` of the
+                client; its shutdown in `close`.
             **options: `help(headgate.Client.__init__)` describes each with its default.
 
         Raises:
@@ -359,7 +360,11 @@ class Client(EngineClient):
     def __enter__(self) -> Self:
         self._engine.check_is_open()
         if self._app is not None:
-            self._app.startup()
+            try:
+                self._app.startup()
+            except BaseException:
+                self.close()
+                raise
         return self
 
     def __exit__(

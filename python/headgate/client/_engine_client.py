@@ -36,6 +36,8 @@ class EngineClient:
         self._base_url = base_url_of(base_url) or ("" if app is None else APP_BASE_URL)
         self._engine = Engine(options_of(options, given, self._base_url, params_of(params), app), "client")
         self._streams = OpenStreams(self._engine)
+        if app is not None:
+            app.max_startup_s = self._engine.options.total_timeout
 
     @property
     def headers(self) -> "ClientHeaders":

@@ -18,6 +18,7 @@ from headgate.client._prepared_request import PreparedRequest
 from headgate.client._request import Request, RequestLike
 from headgate.client._sent_request import sent_request, tag_of
 from headgate.client._text import bom_encoding, declared_encoding
+from headgate.serving._asgi_app import EXCEPTION
 
 if TYPE_CHECKING:
     from headgate.client._cookies import Cookies
@@ -357,6 +358,8 @@ def error_from(error: tuple[str, str, str | None], facts: ErrorFacts, index: int
     url, attempts = facts.url, facts.attempts
     place = "" if url or index is None else f"index {index}"
     tries = f"{attempts} attempts" if attempts > 1 else ""
+    if detail is not None and detail.startswith(EXCEPTION):
+        detail = None  # it identifies the exception, which is raised in its place, or is its cause
     details = "; ".join(filter(None, (detail, tries, _ADVICE.get(kind, ""), place)))
     text = _format.printable((f"{without_user(url)}: " if url else "") + message + (f" ({details})" if details else ""))
     return CLASS_OF.get(kind, RequestError)(text, **facts._asdict())

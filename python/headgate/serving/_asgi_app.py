@@ -13,6 +13,8 @@ AsgiCallable: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 CONTEXT: Final = "headgate-context"
 """The header that says with which context variables a request is served. The application does not get it."""
+EXCEPTION: Final = "exception of the app "
+"""With this begins the detail of an error of the engine that stands for an exception of the application."""
 
 
 class AsgiApp:

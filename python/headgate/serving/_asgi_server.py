@@ -2,18 +2,21 @@
 
 import asyncio
 import contextvars
+import itertools
 import threading
 from collections import OrderedDict
 from typing import Any, Final, NoReturn
 
 from headgate._native import MockNetwork
-from headgate.serving._asgi_app import CONTEXT, AsgiApp, Message
+from headgate.serving._asgi_app import CONTEXT, EXCEPTION, AsgiApp, Message
 from headgate.serving._asgi_exchange import VERSIONS, AsgiExchange, scope_of
 from headgate.serving._connection import Connection, ConnectionServer
 from headgate.serving._http1 import RequestHead
 
 MAX_RAISED: Final = 1000
 """The bound of exceptions of the application that no call has raised; the oldest is dropped."""
+MAX_STARTUP_S: Final = 300.0
+"""The bound of the application's startup, which is cancelled then, unless its client has a `total_timeout`."""
 MAX_SHUTDOWN_S: Final = 30.0
 """The bound of the application's shutdown, which is cancelled then."""
 MAX_CANCEL_S: Final = 5.0
@@ -24,21 +27,19 @@ class Contexts:
     """The contexts of callers, and the exceptions that they are to raise."""
 
     def __init__(self) -> None:
-        self._number = 0
+        self._numbers = itertools.count(1)  # any thread may take the next one
         self.contexts: dict[str, contextvars.Context] = {}
         self.raised: OrderedDict[str, BaseException] = OrderedDict()
 
     def add(self, context: contextvars.Context) -> str:
         """Adds the context of a call, and returns its name."""
-        self._number += 1
-        name = str(self._number)
+        name = str(next(self._numbers))
         self.contexts[name] = context
         return name
 
     def keep(self, error: BaseException) -> str:
         """Keeps an exception for the call that raises it, and returns its name."""
-        self._number += 1
-        name = f"exception {self._number} of the app"
+        name = f"{EXCEPTION}{next(self._numbers)}"
         self.raised[name] = error
         while len(self.raised) > MAX_RAISED:
             self.raised.popitem(last=False)
@@ -48,11 +49,12 @@ class Contexts:
 class AsgiServer:
     """Serves an ASGI application in the loop that calls it."""
 
-    def __init__(self, app: AsgiApp, network: MockNetwork, contexts: Contexts) -> None:
+    def __init__(self, app: AsgiApp, network: MockNetwork, contexts: Contexts, max_startup_s: float | None) -> None:
+        """Creates the server. `max_startup_s` is the `total_timeout` of the client."""
         self._app = app
         self._contexts = contexts
         self._server = ConnectionServer(network, self._handle, single_use=True)
-        self._lifespan = Lifespan(app) if app.lifespan else None
+        self._lifespan = Lifespan(app, max_startup_s) if app.lifespan else None
         self._running: set[asyncio.Task[BaseException | None]] = set()
 
     def start(self) -> None:
@@ -143,9 +145,11 @@ class Lifespan:
     An application that raises an exception before it responds to the startup has none, as servers assume.
     """
 
-    def __init__(self, app: AsgiApp) -> None:
+    def __init__(self, app: AsgiApp, max_startup_s: float | None) -> None:
         self._app = app
+        self._max_startup_s = max_startup_s
         self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._state: dict[str, Any] = {}
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -162,16 +166,32 @@ class Lifespan:
     async def startup(self) -> None:
         """Runs the startup once, and waits for it. Raises as `AsgiServer.startup`."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            loop = asyncio.get_running_loop()
+            self._task = loop.create_task(self._run())
+            self._timer = loop.call_later(self._max_startup_s or MAX_STARTUP_S, self._end_startup)
         await self._started.wait()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._raised is not None:
             raise self._raised
         if self._failure:
             self._raise("startup", self._task)
 
+    def _end_startup(self) -> None:
+        if not self._started.is_set() and self._task is not None:
+            name = "" if self._max_startup_s is None else ", the total_timeout of the client"
+            self._failure = f"it took more than {self._max_startup_s or MAX_STARTUP_S:g} s{name}"
+            self._task.cancel()
+            self._started.set()
+
     async def shutdown(self) -> None:
         """Runs the shutdown, and waits for it. Raises as `AsgiServer.stop`."""
         if self._task is None or self._task.done():
+            return
+        if self._failure or not self._started.is_set():
+            # Nothing has started that can be shut down. What has failed was raised by the startup.
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=MAX_CANCEL_S)
             return
         self._stopping.set()
         _, late = await asyncio.wait([self._task], timeout=MAX_SHUTDOWN_S)
@@ -217,6 +237,6 @@ class Lifespan:
         elif kind in {"lifespan.startup.failed", "lifespan.shutdown.failed"}:
             self._failure = message.get("message", "") or "it gave no reason"
             # Most applications now raise the exception, which is the better report.
-            asyncio.get_running_loop().call_later(MAX_CANCEL_S, self._started.set)
+            asyncio.get_running_loop().call_soon(self._started.set)
         elif kind != "lifespan.shutdown.complete":
             raise RuntimeError(f"unexpected {kind!r} of a lifespan")
