@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 from unittest.mock import ANY
 
@@ -360,6 +361,28 @@ def test_objects_that_compare_themselves_are_values(client: headgate.Client) -> 
     assert match(client, pattern(params={"page": Between(3, 4)})) is not None
 
 
+class Kind(Enum):
+    SMALL = "small"
+
+
+class CallableObject:
+    def __call__(self, _: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("value", [None, True, False, 2, 1.5, Kind.SMALL])
+def test_a_value_matches_what_the_client_sends_for_it(value: object, client: headgate.Client) -> None:
+    assert match(client, pattern(params={"a": value}), params={"a": value}) is not None
+    assert match(client, pattern(data={"a": value}), method="POST", data={"a": value}) is not None
+
+
+def test_a_predicate_that_returns_an_awaitable_is_an_error(client: headgate.Client) -> None:
+    with headgate.testing.mock(assert_all_mocked=False, assert_all_called=False) as mock:
+        mock.get(SENT, matches=lambda request: later(request))  # noqa: PLW0108 - nothing says that it is asynchronous
+        with pytest.raises(headgate.InvalidRequest, match=r"TypeError: matches must be .* has returned an awaitable"):
+            client.get(SENT)
+
+
 async def later(_: object) -> bool:
     return True
 
@@ -386,7 +409,19 @@ async def later(_: object) -> bool:
         ({"cookies": "a=b"}, "cookies must be a mapping"),
         ({"data": b"a=b"}, "data must be a mapping"),
         ({"files": [b"a"]}, "files must be a mapping"),
-        ({"files": {"a": lambda _: True}}, r"files\['a'\] must be bytes, text"),
+        ({"params": {"a": object()}}, r"params\['a'\] must be text, a number, .*, not object"),
+        ({"params": {"a": CallableObject()}}, r"params\['a'\] must be text, a number, .*, not CallableObject"),
+        ({"data": {"a": str}}, r"data\['a'\] must be text, a number, .*, not type"),
+        ({"headers": {"a": None}}, r"headers\['a'\] must be text, a number, .*, not None"),
+        ({"headers": {"a": ["b"]}}, r"headers\['a'\] must be text, a number, .*, not list"),
+        ({"headers": {"a": CallableObject()}}, r"headers\['a'\] must be text, a number, .*, not CallableObject"),
+        ({"cookies": {"a": {"b"}}}, r"cookies\['a'\] must be text, a number, .*, not set"),
+        ({"files": {"a": 5}}, r"files\['a'\] must be bytes, text, .*, not int"),
+        ({"files": {"a": [b"1"]}}, r"files\['a'\] must be bytes, text, .*, not list"),
+        ({"files": {"a": ("name",)}}, r"files\['a'\] must be bytes, text, .*, not tuple"),
+        ({"files": {"a": ("name", b"", 5.5, 1)}}, r"files\['a'\] must be bytes, text, .*, not tuple"),
+        ({"files": {"a": (None, b"")}}, r"files\['a'\] must be text"),
+        ({"files": {"a": lambda _: True}}, r"files\['a'\] must be a value, not a function"),
         ({"files": {"a": ("name", None)}}, r"files\['a'\] must be bytes, text"),
         ({"json_body": lambda _: True}, "json_body must be a value, not a function: .*matches=function"),
         ({"json_body": {"a": [1, len]}}, r"json_body\['a'\]\[1\] must be a value, not a function"),

@@ -1,13 +1,14 @@
 """Names with values, as mappings or pairs."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from headgate._checks import kind_of
 
 Pairs: TypeAlias = Mapping[str, Any] | Iterable[tuple[str, Any]]
 
-_LITERAL = {None: "", True: "true", False: "false"}
+LITERALS: Final = {None: "", True: "true", False: "false"}
+"""How these values are sent; others are sent as `str` shows them."""
 
 
 def items_of(argument: str, given: object) -> Iterator[tuple[Any, Any]]:
@@ -30,5 +31,5 @@ def pairs_of(argument: str, given: Pairs) -> list[tuple[str, str]]:
     for name, value in items_of(argument, given):
         for one in value if isinstance(value, list | tuple) else (value,):
             is_literal = one is None or isinstance(one, bool)
-            pairs.append((str(name), _LITERAL[one] if is_literal else str(one)))
+            pairs.append((str(name), LITERALS[one] if is_literal else str(one)))
     return pairs

@@ -2,13 +2,15 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+from io import IOBase
+from types import BuiltinFunctionType, CoroutineType, FunctionType, MethodType, NoneType
 from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from headgate._checks import kind_of
+from headgate.client._pairs import LITERALS
 from headgate.testing._calls import MockRequest
 from headgate.testing._form import MockFile
 
@@ -24,6 +26,10 @@ _NAMED: Final = re.compile(r"\{(\w+)\}")
 _SAFE: Final = "/%:@!$&'()*+,;=~"
 _FUNCTIONS: Final = (FunctionType, MethodType, BuiltinFunctionType, partial)
 _PREDICATE: Final = "a function of the request is matches=function"
+_OBJECTS: Final = "a regular expression or unittest.mock.ANY"
+_NO_JSON: Final = (bytes, bytearray, memoryview, set, frozenset)
+_NO_TEXT: Final = (*_NO_JSON, list, tuple, Mapping)
+_NO_CONTENT: Final = (int, float, list, tuple, set, frozenset, Mapping, NoneType)
 
 
 def of_method(method: object) -> RequestMatcher:
@@ -85,24 +91,30 @@ def _text_or_pattern(name: str, given: object) -> Text:
 def _mapping(name: str, given: object) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be a mapping of names and values, not {kind_of(given)}")
-    for key, value in given.items():
+    for key in given:
         if not isinstance(key, str):
             raise TypeError(f"{name} must have names in text, not {kind_of(key)}")
-        for one in value if isinstance(value, list | tuple) else (value,):
-            _value(f"{name}[{key!r}]", one)
     return given
 
 
-def _value(name: str, given: object) -> None:
-    """Raises an error for a value that equals no text, and is no object that compares itself, such as `ANY`."""
+def _check(name: str, given: object, kinds: str, wrong: tuple[type, ...], *, is_text: bool = False) -> None:
+    """Checks that a value can equal one of a request: it has no `wrong` type, and compares itself, as `ANY` does.
+
+    Raises:
+        TypeError: It can't; `kinds` says what can.
+    """
+    if isinstance(given, _FUNCTIONS):
+        raise TypeError(f"{name} must be a value, not a function: {_PREDICATE}")
+    # Text may also equal what `str` returns, which is what the client sends.
+    compares = type(given).__eq__ is not object.__eq__ or (is_text and type(given).__str__ is not object.__str__)
+    if isinstance(given, wrong) or not (compares or given is None):
+        raise TypeError(f"{name} must be {kinds}, not {kind_of(given)}")
+
+
+def _check_text(name: str, given: object, *wrong: type) -> None:
+    _check(name, given, f"text, a number, {_OBJECTS}", (*_NO_TEXT, *wrong), is_text=True)
     if isinstance(given, re.Pattern):
         _pattern(name, given)
-    elif isinstance(given, _FUNCTIONS):
-        raise TypeError(f"{name} must be a value, not a function: {_PREDICATE}")
-    elif isinstance(given, bytes | bytearray | Mapping | set | frozenset):
-        raise TypeError(
-            f"{name} must be text, a number, a regular expression or unittest.mock.ANY, not {kind_of(given)}"
-        )
 
 
 def _of_whole_url(url: str) -> Iterable[RequestMatcher]:
@@ -174,10 +186,14 @@ def _matches_value(expected: object, found: str) -> bool:
 
 
 def _has_values(name: str, given: object, part: Callable[[MockRequest], Mapping[str, Sequence[str]]]) -> RequestMatcher:
-    """Returns the condition that a part of a request has some names with some values."""
-    expected = {
-        key: value if isinstance(value, list | tuple) else [value] for key, value in _mapping(name, given).items()
-    }
+    """Returns the condition that a part of a request has some names with some values, as the client sends them."""
+    expected: dict[str, list[Any]] = {}
+    for key, values in _mapping(name, given).items():
+        expected[key] = []
+        for value in values if isinstance(values, list | tuple) else (values,):
+            _check_text(f"{name}[{key!r}]", value)
+            is_literal = value is None or isinstance(value, bool)
+            expected[key].append(LITERALS[value] if is_literal else value)
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = part(request)
@@ -192,6 +208,8 @@ def _has_values(name: str, given: object, part: Callable[[MockRequest], Mapping[
 def _has_texts(name: str, given: object, part: Callable[[MockRequest], Mapping[str, str]]) -> RequestMatcher:
     """Returns the condition that a part of a request has some names, each with one value."""
     expected = dict(_mapping(name, given))
+    for key, value in expected.items():
+        _check_text(f"{name}[{key!r}]", value, bool, NoneType)
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = part(request)
@@ -202,19 +220,22 @@ def _has_texts(name: str, given: object, part: Callable[[MockRequest], Mapping[s
 
 
 def _has_files(given: object) -> RequestMatcher:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"files must be a mapping of names and contents, not {kind_of(given)}")
-    for name, file in given.items():
-        for part in file if isinstance(file, tuple) else (file,):
-            if isinstance(part, _FUNCTIONS) or hasattr(part, "read") or part is None:
-                raise TypeError(
-                    f"files[{name!r}] must be bytes, text, a regular expression, unittest.mock.ANY, or a tuple:"
-                    f" (file name, content) or (file name, content, media type), not {kind_of(part)}"
-                )
+    expected = _mapping("files", given)
+    for key, file in expected.items():
+        name = f"files[{key!r}]"
+        file_name, content, *kind = file if isinstance(file, tuple) and len(file) in {2, 3} else ("", file)
+        for text in (file_name, *kind):
+            _check_text(name, text, bool, NoneType)
+        _check(
+            name,
+            content,
+            f"bytes, text, {_OBJECTS}, or a tuple: (file name, content) or (file name, content, media type)",
+            (*_NO_CONTENT, IOBase),
+        )
 
     def check(request: MockRequest) -> Mapping[str, str] | None:
         found = request.files
-        is_match = all(any(_is_file(file, one) for one in found.get(name, ())) for name, file in given.items())
+        is_match = all(any(_is_file(file, one) for one in found.get(name, ())) for name, file in expected.items())
         return _MATCHES if is_match else None
 
     return check
@@ -260,12 +281,8 @@ def _check_json(name: str, given: object) -> None:
     elif isinstance(given, list | tuple):
         for number, value in enumerate(given):
             _check_json(f"{name}[{number}]", value)
-    elif isinstance(given, _FUNCTIONS):
-        raise TypeError(f"{name} must be a value, not a function: {_PREDICATE}")
-    elif isinstance(given, bytes | bytearray | set | frozenset) or (
-        given is not None and type(given).__eq__ is object.__eq__
-    ):
-        raise TypeError(f"{name} must be a value of JSON, not {kind_of(given)}")
+    else:
+        _check(name, given, "a value of JSON", _NO_JSON)
 
 
 def _is_same_json(expected: object, found: object) -> bool:
@@ -292,7 +309,16 @@ def _matches(predicate: object) -> RequestMatcher:
     if not callable(predicate) or inspect.iscoroutinefunction(predicate):
         kind = "an asynchronous one" if callable(predicate) else kind_of(predicate)
         raise TypeError(f"matches must be a plain function of a request, not {kind}")
-    return lambda request: _MATCHES if predicate(request) else None
+
+    def check(request: MockRequest) -> Mapping[str, str] | None:
+        found = predicate(request)
+        if isinstance(found, Awaitable):
+            if isinstance(found, CoroutineType):
+                found.close()
+            raise TypeError("matches must be a plain function of a request: this one has returned an awaitable")
+        return _MATCHES if found else None
+
+    return check
 
 
 def _port(port: object) -> RequestMatcher:
