@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         request as request,
     )
     from headgate.client._headers import Headers as Headers
+    from headgate.client._hooks import ClientHooks as ClientHooks
     from headgate.client._outcome import Failed as Failed, Outcome as Outcome, Succeeded as Succeeded
     from headgate.client._prepared_request import PreparedRequest as PreparedRequest
     from headgate.client._request import Request as Request
@@ -144,6 +145,7 @@ _NAMES_IN = {
     "client._flow": "QueueFull",
     "client._functions": "delete get head options patch post put request",
     "client._headers": "Headers",
+    "client._hooks": "ClientHooks",
     "client._prepared_request": "PreparedRequest",
     "client._request": "Request",
     "client._outcome": "Failed Outcome Succeeded",

@@ -313,7 +313,9 @@ def test_a_generator_that_was_sent_is_not_sent_again_as_an_empty_body(client: he
         client.send(request)
 
 
-def test_a_file_that_does_not_block_is_refused_and_not_cut(run: Run, client: headgate.Client, receiver: Receiver) -> None:
+def test_a_file_that_does_not_block_is_refused_and_not_cut(
+    run: Run, client: headgate.Client, receiver: Receiver
+) -> None:
     expected = pytest.raises(headgate.InvalidRequest, match=r"content is a non-blocking file: read\(\) returned None")
     with expected:
         client.post("/", content=NonBlocking())  # type: ignore[arg-type]

@@ -164,6 +164,16 @@ async def gather_gives_errors_only_where_they_are_asked_for(*, is_asked_for: boo
     assert_type(await gather(*coroutines(), limit=1, return_exceptions=is_asked_for), list[int | BaseException])
     assert_type(await gather(measure("one"), repeat(2, "a"), limit=1), list[int | list[str]])
     assert_type(await gather(measure("one"), repeat(2, "a"), first("a"), limit=1), list[int | list[str] | str])
+    one, many, text, nothing = measure("one"), repeat(2, "a"), first("a"), asyncio.sleep(0)
+    page, later = Client("/").fetch("/"), measure_later("two")
+    assert_type(await gather(one, many, text, nothing, page, limit=1), list[int | list[str] | str | bytes | None])
+    assert_type(
+        await gather(one, many, text, nothing, page, later, limit=1), list[int | list[str] | str | bytes | None]
+    )
+    assert_type(
+        await gather(one, many, text, nothing, page, later, limit=1, return_exceptions=True),
+        list[int | list[str] | str | bytes | BaseException | None],
+    )
     assert_type(
         await gather(measure("one"), repeat(2, "a"), limit=1, return_exceptions=True),
         list[int | list[str] | BaseException],
@@ -285,6 +295,14 @@ async def log_error_later(error: RequestError) -> None: ...
 def hooks_are_functions_or_lists_of_them() -> None:
     headgate.Client(hooks={"request": sign, "attempt": [log_attempt], "response": Response.raise_for_status})
     headgate.AsyncClient(hooks={"request": [sign, sign_later], "error": log_error_later})
+    hooks: headgate.ClientHooks = {"request": sign, "attempt": [log_attempt], "response": Response.raise_for_status}
+    headgate.Client(hooks=hooks)
+
+
+def files_of_several_types_are_one_mapping() -> None:
+    notes = "notes.txt", "first", "text/plain", {"Content-Language": "en"}
+    headgate.post("http://localhost/", files={"a": Path("x"), "b": ("n", b"x", "text/plain"), "c": notes})
+    headgate.post("http://localhost/", files=[("a", Path("x")), ("b", ("n", b"x", "text/plain"))])
 
 
 def cookies_are_given_in_many_forms(client: headgate.Client, jar: CookieJar) -> None:

@@ -1,6 +1,6 @@
 """Bodies of requests and their media types."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import IO, TypeAlias
 
@@ -23,8 +23,9 @@ AsyncFile: TypeAlias = (
     | tuple[str | None, AsyncContent, str | None]
     | tuple[str | None, AsyncContent, str | None, PartHeaders]
 )
-Files: TypeAlias = Mapping[str, File] | Iterable[tuple[str, File]]
-AsyncFiles: TypeAlias = Mapping[str, AsyncFile] | Iterable[tuple[str, AsyncFile]]
+# Not of any iterable: a mapping is one, too, and mypy would accept no literal of a mapping with files of several types.
+Files: TypeAlias = Mapping[str, File] | Sequence[tuple[str, File]]
+AsyncFiles: TypeAlias = Mapping[str, AsyncFile] | Sequence[tuple[str, AsyncFile]]
 
 
 def body_of(

@@ -1,23 +1,30 @@
 """`hooks` of clients: functions that are called with each request, its attempts, and its response or error."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypedDict
+from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
+import headgate
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.jobs._option_entry import JobOption
 
-if TYPE_CHECKING:
-    import headgate
-
 
 class ClientHooks(TypedDict, total=False):
-    """The functions to call; a list of them is called in its order."""
+    """The functions to call; a list of them is called in its order. It is the type of the option `hooks`.
+
+    >>> hooks: headgate.ClientHooks = {"response": lambda response: print(response.status_code)}
+    >>> headgate.Client(base_url="http://127.0.0.1:8080", hooks=hooks).get("/hello").text
+    200
+    'Hello, World!'
+    """
 
     request: "Callable[[headgate.PreparedRequest], object] | Iterable[Callable[[headgate.PreparedRequest], object]]"
     attempt: "Callable[[headgate.Attempt], object] | Iterable[Callable[[headgate.Attempt], object]]"
     response: "Callable[[headgate.Response], object] | Iterable[Callable[[headgate.Response], object]]"
     error: "Callable[[headgate.RequestError], object] | Iterable[Callable[[headgate.RequestError], object]]"
+
+
+ClientHooks.__module__ = "headgate"
 
 
 class Hooks(NamedTuple):

@@ -13,6 +13,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
 
 
 class GatherOptions(FutureLimitOption, total=False):
@@ -32,7 +34,7 @@ class GatherOptions(FutureLimitOption, total=False):
 _OPTIONS: Final = OptionSet(GatherOptions, of="gather")
 
 
-# The types of up to four arguments are united one by one: mypy would find only a common base class of more.
+# The types of up to six arguments are united one by one: mypy would find only a common base class of more.
 @overload
 async def gather(
     first: Awaitable[A],
@@ -67,6 +69,35 @@ async def gather(
     return_exceptions: Literal[False] = ...,
     **options: Unpack[FutureLimitOption],
 ) -> list[A | B | C | D]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    fifth: Awaitable[E],
+    /,
+    *,
+    return_exceptions: Literal[False] = ...,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D | E]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    fifth: Awaitable[E],
+    sixth: Awaitable[F],
+    /,
+    *,
+    return_exceptions: Literal[False] = ...,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D | E | F]: ...
 
 
 @overload
@@ -109,6 +140,35 @@ async def gather(
     return_exceptions: bool,
     **options: Unpack[FutureLimitOption],
 ) -> list[A | B | C | D | BaseException]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    fifth: Awaitable[E],
+    /,
+    *,
+    return_exceptions: bool,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D | E | BaseException]: ...
+
+
+@overload
+async def gather(
+    first: Awaitable[A],
+    second: Awaitable[B],
+    third: Awaitable[C],
+    fourth: Awaitable[D],
+    fifth: Awaitable[E],
+    sixth: Awaitable[F],
+    /,
+    *,
+    return_exceptions: bool,
+    **options: Unpack[FutureLimitOption],
+) -> list[A | B | C | D | E | F | BaseException]: ...
 
 
 @overload
