@@ -18,6 +18,7 @@ import yarl
 
 import headgate
 import headgate.testing
+import headgate.testing
 from support.run import serving
 
 
@@ -90,6 +91,27 @@ def test_assigned_headers_replace_those_of_the_client(client: headgate.Client) -
     seen = sent(client.get("/echo"))
     assert "x-client" not in seen
     assert ("2", "*/*") == (seen["x-other"], seen["accept"])
+
+
+def test_several_values_of_a_header_are_kept(server: str) -> None:
+    twice = [("X-Two", "1"), ("X-Two", "2")]
+    with headgate.Client(base_url=server, headers=twice) as client:
+
+        def values() -> list[str]:
+            return [value for name, value in client.get("/echo").json()["headers"] if name.lower() == "x-two"]
+
+        client.headers = client.headers.multi_items()
+        assert ["1", "2"] == values() == client.headers.get_list("x-two")
+        client.headers.update([("x-two", "3"), ("X-Two", "4")])
+        assert ["3", "4"] == values()
+        with headgate.testing.mock() as mock:
+            mock.route()
+            client.get("/")
+        assert ["3", "4"] == mock.calls[0].request.headers.get_list("x-two")
+        client.headers["X-Two"] = "5"
+        assert ["5"] == values()
+        del client.headers["x-two"]
+        assert [] == values()
 
 
 def test_changed_headers_are_sent_with_urls_tables_and_streams(client: headgate.Client) -> None:

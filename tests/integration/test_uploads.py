@@ -321,10 +321,10 @@ def test_a_file_that_does_not_block_is_refused_and_not_cut(
         client.post("/", content=NonBlocking())  # type: ignore[arg-type]
 
     async def main() -> None:
-        async with headgate.AsyncClient(base_url=receiver.url) as client:
+        async with headgate.AsyncClient(base_url=receiver.url) as of_loop:
             for file in (NonBlocking(), AsyncNonBlocking()):
                 with expected:
-                    await client.post("/", content=file)  # type: ignore[arg-type]
+                    await of_loop.post("/", content=file)  # type: ignore[arg-type]
 
     run(main())
 

@@ -1,6 +1,7 @@
 """The headers of a client, which can be changed while it is used."""
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from itertools import chain
 from typing import Any
 
 from headgate.client._engine import Engine
@@ -42,9 +43,10 @@ class ClientHeaders(MutableMapping[str, str]):
     def __len__(self) -> int:
         return len(self._current())
 
-    def update(self, *given: Any, **named: str) -> None:  # noqa: ANN401 - as a mapping takes them
-        """Sets several headers at once."""
-        self._engine.change_headers([encoded(name, value) for name, value in dict(*given, **named).items()])
+    def update(self, given: Any = (), /, **named: str) -> None:  # noqa: ANN401 - as a mapping takes them
+        """Sets several headers at once. Pairs may have several values of one name."""
+        headers = chain(items_of("headers", given), named.items())
+        self._engine.change_headers([encoded(name, value) for name, value in headers])
 
     def replace(self, headers: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
         """Sets these headers, and removes those that the client has, except the ones that each request has."""

@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import TYPE_CHECKING, NoReturn
 
 from headgate import _mocks, _native
@@ -36,7 +37,7 @@ class Engine:
     def __init__(self, options: ClientOptions, of: str) -> None:
         self.options = options
         self.of = of
-        self._header_changes: dict[str, tuple[str, bytes | None]] = {}
+        self._header_changes: dict[str, list[tuple[str, bytes | None]]] = {}
         self._first_headers: frozenset[str] = frozenset()
         self._process = _process
         self._changes = -1
@@ -122,7 +123,7 @@ class Engine:
     def _create(self) -> _native.Client:
         native = _native.Client(self.options)
         if self._header_changes:
-            native.change_headers([*self._header_changes.values()])
+            native.change_headers([*chain.from_iterable(self._header_changes.values())])
         return native
 
     def headers(self) -> list[tuple[str, str, bool]]:
@@ -131,21 +132,27 @@ class Engine:
         return headers if headers is not None else self.raise_closed()
 
     def change_headers(self, given: Iterable[tuple[str, bytes | None]]) -> None:
-        """Changes headers of the requests that are made from now on: each name gets a new value, or none.
+        """Changes headers of the requests that are made from now on: each name gets new values, or none.
 
         Raises:
             UsageError: A header can't be sent, is a credential without an origin, or is set by another option.
             RuntimeError: The client is closed.
         """
         native = self.native
+        named: dict[str, list[tuple[str, bytes | None]]] = {}
+        for name, value in given:
+            named.setdefault(name.lower(), []).append((name, value))
         with _lock:
             if not self._header_changes:
                 self._first_headers = frozenset(name.lower() for name, _, _ in native.headers() or ())
-            changes = {**self._header_changes, **{name.lower(): (name, value) for name, value in given}}
             # Names that came and went must not stay, because there may be any number of them.
-            changes = {key: each for key, each in changes.items() if each[1] is not None or key in self._first_headers}
+            changes = {
+                key: headers
+                for key, headers in {**self._header_changes, **named}.items()
+                if key in self._first_headers or any(value is not None for _, value in headers)
+            }
             for each in {native, self._native, self._unmocked or native}:
-                each.change_headers([*changes.values()])
+                each.change_headers([*chain.from_iterable(changes.values())])
             self._header_changes = changes
 
     def check_is_open(self) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, NamedTuple, TypedDict
 
-import headgate
+import headgate  # noqa: TC001 - the annotations of `ClientHooks` are read at run time
 from headgate._checks import kind_of
 from headgate._nearest import nearest
 from headgate.jobs._option_entry import JobOption
