@@ -18,7 +18,6 @@ import yarl
 
 import headgate
 import headgate.testing
-import headgate.testing
 from support.run import serving
 
 
