@@ -10,7 +10,7 @@ import threading
 import zipfile
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -490,6 +490,46 @@ def test_cancelling_ends_the_upload_and_closes_the_generator(run: Run, receiver:
     async def _read(client: headgate.AsyncClient, content: AsyncIterator[bytes]) -> None:
         async with client.stream("POST", "/", content=content) as response:
             await response.aread()
+
+    run(main())
+
+
+def test_an_iterator_that_ends_with_a_cancellation_ends_the_call(run: Run, receiver: Receiver) -> None:
+    async def cancelled() -> AsyncIterator[bytes]:
+        yield b"x"
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        async with headgate.AsyncClient(base_url=receiver.url, timeout=None, total_timeout=None) as client:
+            expected = pytest.raises(headgate.StrayCancellation, match="the content was cancelled")
+            async with asyncio.timeout(20):
+                with expected:
+                    await client.post("/", content=cancelled())
+                with expected:
+                    async with client.stream("POST", "/", content=cancelled()):
+                        pass
+
+    run(main())
+
+
+def test_an_iterator_that_swallows_its_cancellation_does_not_hold_the_call(
+    run: Run, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headgate.client._loop_feeder.MAX_CANCEL_S", 0.1)
+
+    async def main() -> None:
+        may_end = asyncio.Event()
+
+        async def swallowing() -> AsyncIterator[bytes]:
+            yield b"x"
+            while not may_end.is_set():
+                with suppress(asyncio.CancelledError):
+                    await may_end.wait()
+
+        async with headgate.AsyncClient(base_url=receiver.url, retries=0) as client, asyncio.timeout(20):
+            with pytest.raises(headgate.TotalTimeout):
+                await client.post("/", content=swallowing(), total_timeout=0.2)
+            may_end.set()
 
     run(main())
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
@@ -359,7 +359,8 @@ class AsyncClient(EngineClient):
             try:
                 await self._app.startup()
             except BaseException:
-                await self.aclose()
+                with suppress(Exception):  # the startup has failed first
+                    await self.aclose()
                 raise
         return self
 

@@ -3,7 +3,7 @@
 Creating it imports as little as possible, because a short program waits for that: each method imports what it needs.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
@@ -363,7 +363,8 @@ class Client(EngineClient):
             try:
                 self._app.startup()
             except BaseException:
-                self.close()
+                with suppress(Exception):  # the startup has failed first
+                    self.close()
                 raise
         return self
 

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from headgate._errors import StrayCancellation
 from headgate._native import NativeAttempt, NativeOutcome, UploadStream
 from headgate.batches._supply import MEMORY_CHECK_S
 from headgate.client._content import Source
@@ -16,6 +17,10 @@ from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
     from headgate.client._observer import Observer
+
+
+MAX_CANCEL_S: Final = 5.0
+"""How long a call waits for the end of an iterator that it has cancelled."""
 
 
 class LoopFeeder:
@@ -30,12 +35,14 @@ class LoopFeeder:
         self.stream: UploadStream = self._feeder.stream
         self._may_continue = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     def begin(self, notify: Callable[[], None]) -> None:
         """Begins to feed. `notify` is called when that has failed; `check` raises the error then."""
 
         def done(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception() is not None:
+            has_failed = task.cancelled() or task.exception() is not None
+            if has_failed and not self._is_closing:
                 notify()
 
         self._task = asyncio.get_running_loop().create_task(self._feed())
@@ -47,14 +54,21 @@ class LoopFeeder:
 
     def check(self) -> None:
         """Raises the error of the source, if there was one."""
-        if self._task is not None and self._task.done() and not self._task.cancelled():
+        if self._task is None or not self._task.done():
+            return
+        try:
             self._task.result()
+        except asyncio.CancelledError as error:
+            raise StrayCancellation(
+                "the content was cancelled, and the task that waits for the response was not"
+            ) from error
 
     async def aclose(self) -> None:
-        """Stops feeding, and waits until the source is closed."""
+        """Stops feeding, and waits until the source is closed, at most for a few seconds."""
+        self._is_closing = True
         if self._task is not None:
             self._task.cancel()
-            await asyncio.wait((self._task,))
+            await asyncio.wait((self._task,), timeout=MAX_CANCEL_S)
 
     async def _feed(self) -> None:
         try:
