@@ -397,10 +397,9 @@ def test_calls_fail_once_the_thread_of_the_app_has_ended_and_close_raises_its_er
     with pytest.raises(headgate.ConnectionClosed, match="the app was stopped"):
         client.get("/end")
     wait_for(lambda: all(thread.name != "headgate-app" for thread in threading.enumerate()))
-    for call in (lambda: client.get("/"), client.__enter__):
-        with pytest.raises(RuntimeError, match="the thread of the app has ended") as raised:
-            call()
-        assert error is raised.value.__cause__
+    with pytest.raises(RuntimeError, match="the thread of the app has ended") as raised:
+        client.get("/")
+    assert error is raised.value.__cause__
     with pytest.raises(type(error)):
         client.close()
     client.close()
@@ -413,10 +412,10 @@ def test_a_startup_whose_thread_ends_fails() -> None:
         await asyncio.Event().wait()
 
     client = headgate.Client(app=app)
-    with pytest.raises(RuntimeError, match="the thread of the app has ended"), client:
+    with pytest.raises(RuntimeError, match="the thread of the app has ended") as raised, client:
         pytest.fail("it has not started")
-    with pytest.raises(SystemExit):
-        client.close()
+    assert isinstance(raised.value.__cause__, SystemExit)
+    assert client.is_closed
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), pytest.fail.Exception("no")])

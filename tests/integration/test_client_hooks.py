@@ -407,23 +407,30 @@ def test_a_cancelled_call_is_reported_as_an_error(spy: Spy, run: Run) -> None:
 
 
 @pytest.mark.usefixtures("server")
-def test_cancelling_a_hook_of_many_loses_no_outcome(run: Run) -> None:
+@pytest.mark.parametrize("kind", ["attempt", "response"])
+def test_cancelling_a_hook_of_many_loses_no_outcome_and_the_hook_finishes(kind: str, run: Run) -> None:
     may_continue = asyncio.Event()
-    begun = []
+    begun, ended = [], []
 
-    async def wait(response: headgate.Response) -> None:
-        begun.append(response)
+    async def wait(seen: object) -> None:
+        begun.append(seen)
         await may_continue.wait()
+        ended.append(seen)
 
     async def main() -> None:
-        async with async_client_with({"response": wait}) as client, client.fetch_many(["/ok"]) as outcomes:
+        async with async_client_with({kind: wait}) as client, client.fetch_many(["/ok"]) as outcomes:
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await anext(outcomes)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.01):
+                    await anext(outcomes)
+            assert ([1], []) == ([len(begun)], ended)
+            may_continue.set()
             assert [200] == [outcome.unwrap().status_code async for outcome in outcomes]
 
     run(main())
-    assert 1 == len(begun)
+    assert (1, 1) == (len(begun), len(ended))
 
 
 @pytest.mark.usefixtures("server")

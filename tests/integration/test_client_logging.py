@@ -113,6 +113,7 @@ def test_a_cancelled_call_is_logged(caplog: pytest.LogCaptureFixture, server: Mo
     run(main())
     [line] = records(caplog, logging.INFO)
     assert ("cancelled", None) == (line.error_kind, line.status)
+    assert f"{API}/slow" == line.url
 
 
 def test_a_program_without_logging_does_not_import_it() -> None:

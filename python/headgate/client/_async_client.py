@@ -359,7 +359,7 @@ class AsyncClient(EngineClient):
             try:
                 await self._app.startup()
             except BaseException:
-                with suppress(Exception):  # the startup has failed first
+                with suppress(BaseException):  # what has failed first is raised
                     await self.aclose()
                 raise
         return self

@@ -363,7 +363,7 @@ class Client(EngineClient):
             try:
                 self._app.startup()
             except BaseException:
-                with suppress(Exception):  # the startup has failed first
+                with suppress(BaseException):  # what has failed first is raised
                     self.close()
                 raise
         return self

@@ -8,6 +8,7 @@ from headgate._native import CompletionQueue, NativeCall, NativeOutcome, Respons
 from headgate.batches._supply import close_source
 from headgate.client._content import Source, chunks_of
 from headgate.client._engine import Engine
+from headgate.client._hook_calls import run
 from headgate.client._request import NativeRequest
 from headgate.client._watch import looked_at
 
@@ -134,7 +135,7 @@ def send_in_steps(
             has_fed = feeder is not None and feeder.feed()
             arrived, _ = completions.wait_outcomes(1, 0.0 if has_fed else call.next_look_s)
             if observer is not None:
-                observer.report_attempts(attempt for _, attempt in completions.take_attempts())
+                run(observer.attempts(attempt for _, attempt in completions.take_attempts()))
             if arrived:
                 return arrived[0][1]
             if call.next_look_s <= 0 and (outcome := looked_at(call, request)) is not None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterable, Iterable, Mapping
-from typing import Any, ClassVar, Final, Unpack
+from collections import deque
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, Unpack
 
 from headgate._errors import ClosedEarly
 from headgate.batches._batch_iterator import AsyncBatchIterator, BatchIterator, LoopIterator
@@ -11,6 +12,7 @@ from headgate.batches._shared_iterator import SharedIterator
 from headgate.batches._supply import MEMORY_CHECK_S, Pulled, call_soon_in
 from headgate.client._calls import BatchMode
 from headgate.client._flow import BATCH, RequestFlow, RequestSource
+from headgate.client._hook_calls import Calls, run, run_async
 from headgate.client._open_streams import OpenStreams, WaitCheck
 from headgate.client._outcome import Outcome
 from headgate.client._request import Request, RequestLike
@@ -19,6 +21,11 @@ from headgate.client._tag import Tag
 from headgate.client._url import UrlObject
 from headgate.jobs._notebook import await_interruptibly
 from headgate.jobs._progress import Progress, ProgressTarget
+
+if TYPE_CHECKING:
+    from headgate.client._many_observer import ManyObserver
+
+T = TypeVar("T")
 
 MAX_WAIT_S: Final = 3600.0
 """The bound of one wait, which any event ends earlier."""
@@ -181,7 +188,7 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
         outcome = super().__next__() if outcome is None else outcome
         if flow.observer is not None:
             try:
-                outcome = flow.observer.report(outcome)
+                outcome = run(flow.observer.outcome(outcome))
             except BaseException:
                 self.close()
                 raise
@@ -211,7 +218,7 @@ class FetchMany(_FetchManyBase, SharedIterator[Outcome[Tag]]):
         if flow.observer is not None:
             # Before other threads get the outcomes.
             flow.observer.take_attempts(flow.completions)
-            flow.observer.report_attempts()
+            run(flow.observer.attempts())
         flow.take_arrived(*arrived)
         self._progress.update_if_due()
         self._wait_check.check(may_start_more or bool(arrived[0]) or not flow.outstanding, flow.oldest)
@@ -266,6 +273,8 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
         self._is_pulling = self._pulled is not None
         self._must_take_more = False
         self._requests = requests
+        # Calls of hooks whose wait was cancelled. The next wait returns their outcome, if they have one.
+        self._unfinished: deque[asyncio.Task[Any]] = deque()
 
     def submit(self, request: str | UrlObject | Request[Tag] | Mapping[str, Any]) -> None:
         """Queues one more request.
@@ -344,11 +353,9 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
         if self._loop is None and not flow.is_closed:
             self._begin()
         while not flow.is_closed:
-            if flow.observer is not None:
-                await flow.observer.report_attempts_async()
-            outcome = flow.pop()
+            outcome = flow.pop() if flow.observer is None else await self._observed(flow.observer)
             if outcome is not None:
-                return await self._report(outcome)
+                return outcome
             self._check_loop()
             if self._must_take_more:
                 self._on_readable()
@@ -369,13 +376,32 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
         self._finish()
         return None
 
-    async def _report(self, outcome: Outcome[Any]) -> Outcome[Any]:
-        if self._flow.observer is None:
-            return outcome
+    async def _observed(self, observer: "ManyObserver") -> Outcome[Tag] | None:
+        """Returns an outcome that has arrived, if there is one, after its hooks were called."""
+        while self._unfinished:
+            outcome: Outcome[Tag] | None = await self._finished(self._unfinished.popleft())
+            if outcome is not None:
+                return outcome
+        await self._run(observer.attempts())
+        outcome = self._flow.pop()
+        return None if outcome is None else await self._run(observer.outcome(outcome))
+
+    async def _run(self, calls: Calls[T]) -> T:
+        """Makes calls of hooks. Those that are asynchronous finish if the wait for them is cancelled."""
         try:
-            return await self._flow.observer.report_async(outcome)
+            while not isinstance(returned := next(calls), Awaitable):
+                pass
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        return await self._finished(asyncio.get_running_loop().create_task(run_async(calls, returned)))
+
+    async def _finished(self, reporting: "asyncio.Task[T]") -> T:
+        try:
+            return await asyncio.shield(reporting)
         except asyncio.CancelledError:
-            self._flow.put_back(outcome)
+            if not reporting.cancelled():
+                self._unfinished.append(reporting)
             raise
 
     def _finish(self) -> None:
@@ -419,6 +445,8 @@ class AsyncFetchMany(_FetchManyBase, LoopIterator[Outcome[Tag]]):
             return
         self._flow.close()
         self._progress.close()
+        for reporting in self._unfinished:
+            reporting.cancel()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._flow.completions.fileno())
         self._news.set()

@@ -253,7 +253,7 @@ class RequestFlow:
                 continue
             outcome = (Succeeded if response.error is None else Failed)(request, response, number)
             if self.observer is not None:
-                self.observer.end(number)
+                self.observer.stop_timing(number)
             if self._app is not None and (error := outcome.error) is not None:
                 error.__cause__ = self._app.take_exception(response.error)
             if self._ordered:

@@ -11,6 +11,7 @@ from headgate.batches._supply import MEMORY_CHECK_S
 from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._feeder import BodyFeeder, submit_one
+from headgate.client._hook_calls import run_async
 from headgate.client._request import NativeRequest
 from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
@@ -136,9 +137,9 @@ async def send_source_async(  # noqa: C901, PLR0915 - one step after another
             if observer is not None and is_followed:
                 has_attempts.clear()
                 ended, attempts[:] = [*attempts], []
-                await observer.report_attempts_async(ended)
+                await run_async(observer.attempts(ended))
         if observer is not None:
-            await observer.report_attempts_async(attempts)
+            await run_async(observer.attempts(attempts))
         if not outcomes:
             feeder.check()
         return outcomes[0]

@@ -11,6 +11,7 @@ from headgate import _mocks
 from headgate._native import NativeAttempt, NativeCall, NativeOutcome
 from headgate.batches._supply import MEMORY_CHECK_S, call_soon_in
 from headgate.client._engine import Engine
+from headgate.client._hook_calls import run_async
 from headgate.client._request import NativeRequest
 from headgate.client._watch import CallTimer
 from headgate.jobs._notebook import await_interruptibly
@@ -115,7 +116,7 @@ class LoopResponses:
                 await await_interruptibly(news.wait())
                 news.clear()
                 while waiting.attempts:
-                    await observer.report_attempts_async([waiting.attempts.popleft()])
+                    await run_async(observer.attempts([waiting.attempts.popleft()]))
                 if waiting.future.done():
                     return waiting.future.result()
         finally:

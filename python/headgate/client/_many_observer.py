@@ -4,7 +4,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from headgate.client._errors import RequestError
-from headgate.client._observer import Calls, Observer, run, run_async
+from headgate.client._hook_calls import Calls
+from headgate.client._observer import Observer
 from headgate.client._outcome import Outcome, failed_with
 from headgate.client._request import Native, RequestLike
 
@@ -36,34 +37,20 @@ class ManyObserver:
         """Takes the attempts that have ended."""
         self._attempts.extend(completions.take_attempts())
 
-    def end(self, number: int) -> None:
+    def stop_timing(self, number: int) -> None:
         """Ends the time of a request that is logged: its outcome has arrived."""
         if (observer := self._observers.get(number)) is not None:
-            observer.end()
+            observer.stop_timing()
 
-    def report_attempts(self) -> None:
+    def attempts(self) -> Calls[None]:
         """Logs the attempts that were taken, and calls the `attempt` hooks."""
-        run(self._attempt_calls())
-
-    async def report_attempts_async(self) -> None:
-        """Does the same, and awaits asynchronous hooks."""
-        await run_async(self._attempt_calls())
-
-    def report(self, outcome: Outcome[Any]) -> Outcome[Any]:
-        """Logs an outcome, and calls the `response` or the `error` hooks, once. A hook may make it fail."""
-        return run(self._outcome_calls(outcome))
-
-    async def report_async(self, outcome: Outcome[Any]) -> Outcome[Any]:
-        """Does the same, and awaits asynchronous hooks."""
-        return await run_async(self._outcome_calls(outcome))
-
-    def _attempt_calls(self) -> Calls[None]:
         while self._attempts:
             number, attempt = self._attempts.popleft()
             if (observer := self._observers.get(number)) is not None:
                 yield from observer.attempts([attempt])
 
-    def _outcome_calls(self, outcome: Outcome[Any]) -> Calls[Outcome[Any]]:
+    def outcome(self, outcome: Outcome[Any]) -> Calls[Outcome[Any]]:
+        """Logs an outcome, and calls the `response` or the `error` hooks, once. A hook may make it fail."""
         observer = self._observers.pop(outcome.index, None)
         if observer is None:
             return outcome

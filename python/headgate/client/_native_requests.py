@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import CoroutineType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headgate._checks import kind_of
 from headgate._url_user import without_user
@@ -10,6 +10,7 @@ from headgate.client._client_options import ClientOptions
 from headgate.client._content import Source
 from headgate.client._errors import InvalidRequest
 from headgate.client._headers import RequestHeaders, encoded
+from headgate.client._hook_calls import run, run_async
 from headgate.client._own_options import OF_CLIENT
 from headgate.client._pairs import items_of
 from headgate.client._prepared_request import PreparedRequest
@@ -23,6 +24,10 @@ from headgate.client._request import (
     with_query,
 )
 from headgate.jobs._auth import is_function
+
+if TYPE_CHECKING:
+    from headgate.client._engine import Engine
+    from headgate.client._observer import Observer
 
 
 def native_of(request: Request, options: ClientOptions) -> NativeRequest:
@@ -59,6 +64,18 @@ def _checked(request: Request, options: ClientOptions, *, may_be_async: bool) ->
 def _check_is_not_async(native: NativeRequest) -> None:
     if isinstance(native.body, Source) and native.body.is_async:
         raise TypeError("the content is an asynchronous iterable or file: that needs an AsyncClient")
+
+
+def observed_native_of(engine: "Engine", request: Request, observer: "Observer | None") -> NativeRequest:
+    """Returns the request as the engine reads it, after the `auth` function and the hooks were called."""
+    native = native_of(request, engine.options)
+    return native if observer is None else run(observer.prepare(engine.native, native))
+
+
+async def async_observed_native_of(engine: "Engine", request: Request, observer: "Observer | None") -> NativeRequest:
+    """Returns the request as `observed_native_of` does, after asynchronous functions were awaited, too."""
+    native = await async_native_of(request, engine.options)
+    return native if observer is None else await run_async(observer.prepare(engine.native, native))
 
 
 def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Native]:

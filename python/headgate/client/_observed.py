@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from headgate.client._content import Source
 from headgate.client._feeder import send_in_steps
+from headgate.client._hook_calls import run, run_async
 from headgate.client._loop_feeder import send_source_async
-from headgate.client._native_requests import async_native_of, native_of
-from headgate.client._observer import Observer, Reporting, run, run_async
+from headgate.client._native_requests import async_observed_native_of, observed_native_of
+from headgate.client._observer import Observer
 from headgate.client._request import NativeRequest, Request
 from headgate.client._response import Response, response_of
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 def send_observed(engine: "Engine", streams: "OpenStreams", request: Request) -> Response:
     """Sends a request as `send` does, calls hooks and logs."""
-    observer = Observer(engine.options, request)
-    with Reporting(observer):
+    with Observer(engine.options, request) as observer:
         streams.check("thread", request)
         native = observed_native_of(engine, request, observer)
         with engine.request_for_app(native) as of_app:
@@ -33,8 +33,7 @@ def send_observed(engine: "Engine", streams: "OpenStreams", request: Request) ->
 
 async def send_observed_async(engine: "Engine", loops: "Loops", streams: "OpenStreams", request: Request) -> Response:
     """Sends a request as `AsyncClient.send` does, calls hooks and logs."""
-    observer = Observer(engine.options, request)
-    async with Reporting(observer):
+    async with Observer(engine.options, request) as observer:
         streams.check("task", request)
         native = await async_observed_native_of(engine, request, observer)
         if isinstance(native.body, Source):
@@ -46,26 +45,6 @@ async def send_observed_async(engine: "Engine", loops: "Loops", streams: "OpenSt
         response = response_of(request, outcome)
         await run_async(observer.response(response))
     return response
-
-
-def observed_native_of(engine: "Engine", request: Request, observer: Observer | None) -> NativeRequest:
-    """Returns the request as the engine reads it, after the `auth` function and the hooks were called."""
-    native = native_of(request, engine.options)
-    if observer is None:
-        return native
-    prepared = run(observer.prepare(engine.native, native))
-    assert not isinstance(prepared, str)  # noqa: S101 - for type checkers
-    return prepared
-
-
-async def async_observed_native_of(engine: "Engine", request: Request, observer: Observer | None) -> NativeRequest:
-    """Does the same, and awaits what is asynchronous."""
-    native = await async_native_of(request, engine.options)
-    if observer is None:
-        return native
-    prepared = await run_async(observer.prepare(engine.native, native))
-    assert not isinstance(prepared, str)  # noqa: S101 - for type checkers
-    return prepared
 
 
 def _wait(engine: "Engine", request: NativeRequest, observer: Observer) -> "NativeOutcome":

@@ -1,14 +1,16 @@
 """Calls the hooks of a client, and logs, for one request."""
 
 import time
-from collections.abc import Awaitable, Generator, Iterable
-from types import CoroutineType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate._checks import kind_of
+from headgate._url_user import without_user
 from headgate.client._attempt import attempt_of
 from headgate.client._errors import RequestCancelled, RequestError
 from headgate.client._headers import RequestHeaders, encoded
+from headgate.client._hook_calls import Calls, run, run_async
 from headgate.client._hooks import NO_HOOKS, Hooks
 from headgate.client._log import DEBUG, INFO, enabled_logger, log_attempt, log_request, shown
 from headgate.client._pairs import items_of
@@ -22,14 +24,9 @@ if TYPE_CHECKING:
     from headgate.client._client_options import ClientOptions
     from headgate.client._request import Native
 
-T = TypeVar("T")
-
-Calls = Generator[object, None, T]
-"""Calls of hooks, one after another: it yields what each returns, which may have to be awaited."""
-
 
 class Observer:
-    """Calls hooks and logs, for one request.
+    """Calls hooks and logs, for one request. What is raised in its block is reported as the error of the call.
 
     Attributes:
         extensions: What hooks store in the requests of this call.
@@ -42,6 +39,8 @@ class Observer:
         self._debug_logger = enabled_logger(DEBUG)
         self._attempts = 0
         self._ended: float | None = None
+        self._is_finished = False
+        self._sent: tuple[_native.Client, NativeRequest] | None = None
         self._prepared: PreparedRequest | None = None
         self.extensions: dict[str, Any] = {}
 
@@ -50,19 +49,43 @@ class Observer:
         """Whether it needs the attempts of the request."""
         return bool(self._hooks.attempt) or self._debug_logger is not None
 
-    def end(self) -> None:
+    def stop_timing(self) -> None:
         """Ends the time that is logged."""
         self._ended = time.monotonic()
+
+    def finish(self) -> None:
+        """Ends the reporting: what the block raises after the response is no error of its call."""
+        self._is_finished = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is not None and not self._is_finished:
+            run(self.error(self._error_of(error)))
+        return False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if error is not None and not self._is_finished:
+            await run_async(self.error(self._error_of(error)))
+        return False
 
     @property
     def _elapsed_s(self) -> float:
         return (self._ended or time.monotonic()) - self._began
 
-    def prepare(self, client: "_native.Client", native: "Native") -> "Calls[Native]":
+    def prepare(self, client: "_native.Client", native: NativeRequest) -> Calls[NativeRequest]:
         """Calls the `request` hooks, and returns the request as they have changed it."""
+        self._sent = client, native
         if not self._hooks.request:
             return native
-        native = NativeRequest(native) if isinstance(native, str) else native
         fields = prepared_fields(client, native)
         if fields is None:
             return native  # the engine says why it can't be sent
@@ -74,9 +97,11 @@ class Observer:
         return _changed(native, before, prepared)
 
     def prepare_one_of_many(self, client: "_native.Client", native: "Native") -> "Native":
-        """Does the same for one of many requests: an error of a hook is its defect."""
+        """Calls the `request` hooks for one of many requests: an error of a hook is its defect."""
+        if not self._hooks.request:
+            return native
         try:
-            return run(self.prepare(client, native))
+            return run(self.prepare(client, NativeRequest(native) if isinstance(native, str) else native))
         except Exception as error:  # noqa: BLE001 - only this one of many requests fails
             url = native if isinstance(native, str) else native.url
             return NativeRequest(url, defect=f"hooks: {type(error).__name__}: {error}")
@@ -90,14 +115,6 @@ class Observer:
                 log_attempt(self._debug_logger, attempt, attempt.request.method, attempt.request.url)
             for hook in self._hooks.attempt:
                 yield hook(attempt)
-
-    def report_attempts(self, attempts: "Iterable[_native.NativeAttempt]") -> None:
-        """Does the same, where no hook is asynchronous."""
-        run(self.attempts(attempts))
-
-    async def report_attempts_async(self, attempts: "Iterable[_native.NativeAttempt]") -> None:
-        """Does the same, and awaits asynchronous hooks."""
-        await run_async(self.attempts(attempts))
 
     def response(self, response: Response) -> Calls[None]:
         """Logs the response, and calls the `response` hooks."""
@@ -116,14 +133,6 @@ class Observer:
             response.request.extensions = self.extensions
         for hook in self._hooks.response:
             yield hook(response)
-
-    def report_response(self, response: Response) -> None:
-        """Does the same, where no hook is asynchronous."""
-        run(self.response(response))
-
-    async def report_response_async(self, response: Response) -> None:
-        """Does the same, and awaits asynchronous hooks."""
-        await run_async(self.response(response))
 
     def error(self, error: RequestError) -> Calls[None]:
         """Logs the error, and calls the `error` hooks."""
@@ -146,90 +155,19 @@ class Observer:
         for hook in self._hooks.error:
             yield hook(error)
 
-    def error_of(self, error: BaseException) -> RequestError:
+    def _error_of(self, error: BaseException) -> RequestError:
         """Returns the error of the request for what has ended its call."""
         if isinstance(error, RequestError):
             return error
-        url = Request.of(self._request).url
+        if self._prepared is None and self._sent is not None:
+            fields = prepared_fields(*self._sent)
+            self._prepared = None if fields is None else prepared_of(fields, self._request)
+        url = Request.of(self._request).url if self._prepared is None else without_user(self._prepared.url)
         cancelled = RequestCancelled(
             f"the call was ended by {type(error).__name__}", url=str(url), attempts=self._attempts
         )
         cancelled.__cause__ = error
         return cancelled
-
-
-class Reporting:
-    """A block in which the call of a request ends: whatever is raised there is reported as its error."""
-
-    def __init__(self, observer: Observer | None) -> None:
-        self._observer = observer
-
-    def finish(self) -> None:
-        """Ends the reporting: the response has come."""
-        self._observer = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        if error is not None and self._observer is not None:
-            run(self._observer.error(self._observer.error_of(error)))
-        return False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> Literal[False]:
-        if error is not None and self._observer is not None:
-            await run_async(self._observer.error(self._observer.error_of(error)))
-        return False
-
-
-def run(calls: Calls[T]) -> T:
-    """Makes calls of hooks, none of which may be asynchronous.
-
-    Raises:
-        TypeError: One is asynchronous.
-        Exception: Whatever a hook raises.
-    """
-    try:
-        while True:
-            returned = next(calls)
-            if isinstance(returned, Awaitable):
-                if isinstance(returned, CoroutineType):
-                    returned.close()
-                wrong = TypeError("a hook is asynchronous, and nothing can await it here: make it a plain function")
-                calls.throw(wrong)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-
-
-async def run_async(calls: Calls[T]) -> T:
-    """Makes calls of hooks, and awaits those that are asynchronous.
-
-    Raises:
-        Exception: Whatever a hook raises.
-    """
-    try:
-        returned = next(calls)
-        while True:
-            if not isinstance(returned, Awaitable):
-                returned = next(calls)
-                continue
-            try:
-                await returned
-            except BaseException as error:  # noqa: BLE001 - it is raised where the hook was called
-                returned = calls.throw(error)
-            else:
-                returned = next(calls)
-    except StopIteration as end:
-        result: T = end.value
-        return result
 
 
 def _changed(native: NativeRequest, before: PreparedRequest, after: PreparedRequest) -> NativeRequest:

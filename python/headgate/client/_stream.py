@@ -4,8 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
     asynccontextmanager,
     contextmanager,
     nullcontext,
@@ -19,9 +17,10 @@ from headgate._native import NativeOutcome, ResponseStream
 from headgate.client._content import Source
 from headgate.client._engine import Engine
 from headgate.client._feeder import BodyFeeder, feed_until
+from headgate.client._hook_calls import run, run_async
 from headgate.client._log import is_observed
 from headgate.client._loop_feeder import LoopFeeder
-from headgate.client._native_requests import async_native_of, native_of
+from headgate.client._native_requests import async_observed_native_of, observed_native_of
 from headgate.client._open_streams import HeldSlot, OpenStreams
 from headgate.client._request import NativeRequest, Request
 from headgate.client._response import ErrorFacts, Response, error_from, error_of
@@ -31,7 +30,7 @@ from headgate.jobs._notebook import await_interruptibly
 
 if TYPE_CHECKING:
     from headgate.client._app import ServedApp
-    from headgate.client._observer import Observer, Reporting
+    from headgate.client._observer import Observer
 
 
 class _ClosedStream:
@@ -291,9 +290,9 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
     """
     observer = _observer_of(engine, request)
     with (
-        _reporting(observer) as reporting,
+        observer or nullcontext(),
         streams.hold("thread", request) as held,
-        engine.request_for_app(_native_of(engine, request, observer)) as prepared,
+        engine.request_for_app(observed_native_of(engine, request, observer)) as prepared,
     ):
         native_request, feeder = prepared, None
         if isinstance(prepared.body, Source):
@@ -316,9 +315,9 @@ def open_stream(engine: Engine, streams: OpenStreams, request: Request) -> Itera
                 raise error
             opened = _OpenedStream(stream, held, engine.options.app)
             response = StreamedResponse(request, native, opened, feeder)
-            if observer is not None and reporting is not None:
-                observer.report_response(response)
-                reporting.finish()
+            if observer is not None:
+                run(observer.response(response))
+                observer.finish()
             try:
                 yield response
             finally:
@@ -337,22 +336,6 @@ def _observer_of(engine: Engine, request: Request) -> "Observer | None":
     return Observer(engine.options, request)
 
 
-def _reporting(observer: "Observer | None") -> "AbstractContextManager[Reporting | None]":
-    if observer is None:
-        return nullcontext()
-    from headgate.client._observer import Reporting  # noqa: PLC0415 - as above
-
-    return Reporting(observer)
-
-
-def _native_of(engine: Engine, request: Request, observer: "Observer | None") -> NativeRequest:
-    if observer is None:
-        return native_of(request, engine.options)
-    from headgate.client._observed import observed_native_of  # noqa: PLC0415 - as above
-
-    return observed_native_of(engine, request, observer)
-
-
 def _headers(
     stream: ResponseStream, request: NativeRequest, feeder: BodyFeeder | None, observer: "Observer | None"
 ) -> NativeOutcome | None:
@@ -362,7 +345,7 @@ def _headers(
     def take() -> NativeOutcome | None:
         headers = stream.try_headers()
         if observer is not None:
-            observer.report_attempts(attempt for _, attempt in stream.take_attempts())
+            run(observer.attempts(attempt for _, attempt in stream.take_attempts()))
         if headers is None and call is not None and call.next_look_s <= 0:
             return looked_at(call, request)
         return headers
@@ -406,7 +389,7 @@ class StreamReader:
                 self._has_arrived.clear()
                 response = stream.try_headers()
                 if observer is not None:
-                    await observer.report_attempts_async(attempt for _, attempt in stream.take_attempts())
+                    await run_async(observer.attempts(attempt for _, attempt in stream.take_attempts()))
                 if response is not None:
                     return response
                 if timer is not None:
@@ -565,22 +548,6 @@ class AsyncStreamedResponse(Streamed):
             yield sized
 
 
-def _async_reporting(observer: "Observer | None") -> "AbstractAsyncContextManager[Reporting | None]":
-    if observer is None:
-        return nullcontext()
-    from headgate.client._observer import Reporting  # noqa: PLC0415 - as above
-
-    return Reporting(observer)
-
-
-async def _async_native_of(engine: Engine, request: Request, observer: "Observer | None") -> NativeRequest:
-    if observer is None:
-        return await async_native_of(request, engine.options)
-    from headgate.client._observed import async_observed_native_of  # noqa: PLC0415 - as above
-
-    return await async_observed_native_of(engine, request, observer)
-
-
 @asynccontextmanager
 async def open_async_stream(
     engine: Engine, streams: OpenStreams, request: Request
@@ -592,10 +559,10 @@ async def open_async_stream(
         RuntimeError: The client is closed.
     """
     observer = _observer_of(engine, request)
-    async with _async_reporting(observer) as reporting:
+    async with observer or nullcontext():
         with (
             streams.hold("task", request) as held,
-            engine.request_for_app(await _async_native_of(engine, request, observer)) as prepared,
+            engine.request_for_app(await async_observed_native_of(engine, request, observer)) as prepared,
         ):
             native_request, feeder = prepared, None
             if isinstance(prepared.body, Source):
@@ -614,9 +581,9 @@ async def open_async_stream(
                     raise error
                 opened = _OpenedStream(stream, held, engine.options.app)
                 response = AsyncStreamedResponse(request, native, opened, reader)
-                if observer is not None and reporting is not None:
-                    await observer.report_response_async(response)
-                    reporting.finish()
+                if observer is not None:
+                    await run_async(observer.response(response))
+                    observer.finish()
                 try:
                     yield response
                 finally:
