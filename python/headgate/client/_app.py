@@ -98,7 +98,7 @@ class AppInThread(ServedApp):
             raise self._ended_early()
         starting.result()
 
-    def end(self) -> None:
+    def request_stop(self) -> None:
         """Lets the thread end, without waiting for it."""
         if self._loop is not None and self._ended is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
@@ -109,7 +109,7 @@ class AppInThread(ServedApp):
         thread = self._thread
         if thread is None:
             return
-        self.end()
+        self.request_stop()
         thread.join()
         error, self._error = self._error, None
         if error is not None:

@@ -386,7 +386,7 @@ class Client(EngineClient):
         from headgate.client._app import AppInThread  # noqa: PLC0415 - as above
 
         served = AppInThread(app)
-        finalize(self, served.end).atexit = False
+        finalize(self, served.request_stop).atexit = False
         return served
 
     def _send(self, method: str, url: "UrlLike", options: "RequestKeywords", of: str) -> "Response":

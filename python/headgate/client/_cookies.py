@@ -155,7 +155,7 @@ class Cookies(MutableMapping[str, str]):
 
         Raises:
             UsageError: A cookie has no domain, or can't be sent.
-            TypeError: The argument is neither.
+            TypeError: The argument is none of these.
         """
         self._bound.update(cookies)
         for name, value in pairs.items():

@@ -48,7 +48,7 @@ class BodyFeeder:
         return number is not None
 
     async def feed_async(self) -> bool:
-        """Does the same, also with an asynchronous source."""
+        """Reads and passes on the next bytes as `feed` does, also those of an asynchronous source."""
         if not self.is_async:
             return self.feed()
         number = self._begin()
@@ -89,16 +89,16 @@ class BodyFeeder:
         return True
 
 
-def feed_until(feeder: BodyFeeder | None, stream: ResponseStream, take: Callable[[], T | None]) -> T | None:
-    """Feeds a body, if there is one, until `take` returns something of the response. Returns that; `None` in a fork.
+def feed_until(feeder: BodyFeeder | None, stream: ResponseStream, poll: Callable[[], T | None]) -> T | None:
+    """Feeds a body, if there is one, until `poll` returns something of the response. Returns that; `None` in a fork.
 
     Raises:
         Exception: Whatever reading the source raises.
     """
-    while (taken := take()) is None and stream.is_own_process:
+    while (found := poll()) is None and stream.is_own_process:
         if feeder is None or not feeder.feed():
             stream.wait_wakeup()
-    return taken
+    return found
 
 
 def submit_one(

@@ -11,7 +11,7 @@ from headgate._checks import kind_of
 from headgate.client._content import Piece, Sent, Source, length_of, read_pieces, sent_of
 from headgate.client._pairs import items_of
 
-_BOUNDARY: Final = re.compile(r""";\s*boundary=(?:"([^"]+)"|([^\s;"]+))""", re.IGNORECASE)
+BOUNDARY: Final = re.compile(r""";\s*boundary=(?:"([^"]+)"|([^\s;"]+))""", re.IGNORECASE)
 _UNSENDABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """The name of a header (RFC 9110 section 5.6.2)."""
@@ -38,18 +38,18 @@ def multipart_of(
     parts: list[Sent] = []
     for name, value in fields:
         for one in value if isinstance(value, list | tuple) else (value,):
-            parts += [delimiter + _head(name, None, None, ()) + _text_of(name, one) + b"\r\n"]
+            parts += [delimiter + _headers_of_part(name, None, None, ()) + _text_of(name, one) + b"\r\n"]
     for name, file in files:
         file_name, content, media_type, headers = _parsed(file)
         sent = sent_of(content, f"the file {name!r}")
-        parts += [delimiter + _head(name, file_name, media_type, headers), sent, b"\r\n"]
+        parts += [delimiter + _headers_of_part(name, file_name, media_type, headers), sent, b"\r\n"]
     parts.append(f"--{boundary}--\r\n".encode())
     return _joined(parts), f"multipart/form-data; boundary={boundary}"
 
 
 def _boundary(content_type: str | None) -> str:
     if content_type is not None and content_type.lower().startswith("multipart/form-data"):
-        found = _BOUNDARY.search(content_type)
+        found = BOUNDARY.search(content_type)
         if found is None:
             raise ValueError(
                 "the Content-Type of a form with files has a boundary, and this header has none: leave the header out"
@@ -106,7 +106,9 @@ def _text_of(name: object, value: object) -> bytes:
     raise TypeError(f"the field {name!r} of data must be text, bytes or a number, not {kind_of(value)}")
 
 
-def _head(name: object, file_name: str | None, media_type: str | None, headers: Iterable[tuple[Any, Any]]) -> bytes:
+def _headers_of_part(
+    name: object, file_name: str | None, media_type: str | None, headers: Iterable[tuple[Any, Any]]
+) -> bytes:
     if not isinstance(name, str):
         raise TypeError(f"the names of a form must be text, not {kind_of(name)}")
     lines = [f'Content-Disposition: form-data; name="{_quoted(name)}"']

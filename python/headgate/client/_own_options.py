@@ -12,14 +12,14 @@ from headgate.jobs._options import ENTRIES
 OfClient: TypeAlias = Literal["client"]
 
 OF_CLIENT: Final[OfClient] = "client"
-"""The value of an attribute of a request that means: as the client does."""
+"""The value of an attribute of a request that means: the value of the client."""
 
 LONGEST_S: Final = 365 * 86_400.0
 """The longest timeout: no timeout is as good as this one."""
 
 
 class OwnOptions(NamedTuple):
-    """The options of one request that are its own, as the engine reads them; `None`: as the client does."""
+    """The options of one request that are its own, as the engine reads them; `None`: the value of the client."""
 
     timeout: float | None = None
     connect_timeout: float | None = None

@@ -87,7 +87,7 @@ class Request(Generic[Tag_co]):
             `(file name, content, media type, headers of the part)`, of which the last one or two may be missing.
         json: A value that is sent as JSON.
         timeout: Seconds, or a `timedelta`, for each attempt; `None` means no timeout. `"client"`, the default of this
-            and of the next seven, means as the client does.
+            and of the next seven, means the value of the client.
         connect_timeout: The same for connecting.
         total_timeout: The same for the whole call, whatever it waits for: for all attempts, and for what comes before
             them. One of many requests has this time from its first attempt on.

@@ -342,7 +342,7 @@ def _headers(
     """Waits for the response without its body, while the body of the request is fed. The observer gets the attempts."""
     call = stream.call
 
-    def take() -> NativeOutcome | None:
+    def poll() -> NativeOutcome | None:
         headers = stream.try_headers()
         if observer is not None:
             run(observer.attempts(attempt for _, attempt in stream.take_attempts()))
@@ -350,7 +350,7 @@ def _headers(
             return looked_at(call, request)
         return headers
 
-    return feed_until(feeder, stream, take)
+    return feed_until(feeder, stream, poll)
 
 
 class StreamReader:

@@ -19,7 +19,7 @@ from headgate.serving._http1 import LAST_CHUNK, RequestHead, chunk, head_bytes, 
 VERSIONS: Final = {"version": "3.0", "spec_version": "2.3"}
 """With 2.3, as with uvicorn, sending to a client that has gone does nothing."""
 
-_HEAD_DELAY_S: Final = 0.01
+_HEADERS_DELAY_S: Final = 0.01
 """Headers without a body wait for so long. An application that reports an error sends both, and then raises it."""
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -56,8 +56,8 @@ class AsgiExchange:
         self._ended = asyncio.Event()
         self._status = 0
         self._headers: list[tuple[bytes, bytes]] = []
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._has_head = True
+        self._headers_timer: asyncio.TimerHandle | None = None
+        self._has_headers = True
         self._is_chunked = False
         # Bytes of the body that are still to come; `None` without a content-length.
         self._missing: int | None = None
@@ -123,8 +123,8 @@ class AsgiExchange:
         self._cancel_timer()
         body = b"Internal Server Error"
         headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(body))]
-        head = head_bytes(HTTPStatus.INTERNAL_SERVER_ERROR, headers)
-        await self._connection.write(head + (b"" if self._method == "HEAD" else body))
+        start = head_bytes(HTTPStatus.INTERNAL_SERVER_ERROR, headers)
+        await self._connection.write(start + (b"" if self._method == "HEAD" else body))
 
     def _begin(self, message: Message) -> None:
         status, headers = message["status"], list(_checked(message.get("headers", ())))
@@ -138,7 +138,7 @@ class AsgiExchange:
         if not may_have_body(self._method, self._status):
             self._missing = 0
         if self._missing != 0:
-            self._head_timer = asyncio.get_running_loop().call_later(_HEAD_DELAY_S, self._send_head)
+            self._headers_timer = asyncio.get_running_loop().call_later(_HEADERS_DELAY_S, self._send_headers)
 
     async def _send_body(self, message: Message) -> None:
         body, is_last = bytes(message.get("body", b"")), not message.get("more_body", False)
@@ -148,7 +148,7 @@ class AsgiExchange:
             self._missing -= len(body)
             if self._missing < 0 or (is_last and self._missing):
                 raise RuntimeError(f"the body of the response is not as long as its content-length: {-self._missing:+}")
-        data = self._take_head(is_whole=is_last, length=len(body)) + self._coded(body, is_last=is_last)
+        data = self._take_headers(is_whole=is_last, length=len(body)) + self._coded(body, is_last=is_last)
         if is_last:
             self.is_complete = True
             self._ended.set()
@@ -163,16 +163,16 @@ class AsgiExchange:
                 # An application that never stops sending must not keep the loop from ending it.
                 await asyncio.sleep(0)
 
-    def _send_head(self) -> None:
+    def _send_headers(self) -> None:
         self.has_begun = True
-        self._connection.write_soon(self._take_head(is_whole=False, length=0))
+        self._connection.write_soon(self._take_headers(is_whole=False, length=0))
 
-    def _take_head(self, *, is_whole: bool, length: int) -> bytes:
-        """Returns the head of the response the first time. `is_whole`: the body comes with it, and has this length."""
+    def _take_headers(self, *, is_whole: bool, length: int) -> bytes:
+        """Returns the status line and headers the first time. `is_whole`: the body comes with them, with this length."""
         self._cancel_timer()
-        if not self._has_head:
+        if not self._has_headers:
             return b""
-        self._has_head = False
+        self._has_headers = False
         headers = self._headers
         if self._missing is None:
             self._is_chunked = not is_whole
@@ -186,9 +186,9 @@ class AsgiExchange:
         return (chunk(body) if body else b"") + (LAST_CHUNK if is_last else b"")
 
     def _cancel_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        if self._headers_timer is not None:
+            self._headers_timer.cancel()
+            self._headers_timer = None
 
 
 def _checked(headers: Iterable[Any]) -> Iterator[tuple[bytes, bytes]]:

@@ -175,7 +175,7 @@ class Flow(Work[R]):
             return
         if self._loop_time is None:
             self._loop_time = LoopTime(self._loop, self._now_s, self._context)
-        self._loop_time.give(self._pull_s, self._pull_again)
+        self._loop_time.start(self._pull_s, self._pull_again)
 
     def _pull_again(self) -> None:
         self._reset_pull_time()

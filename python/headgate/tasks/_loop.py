@@ -92,8 +92,8 @@ class LoopTime:
         self._then: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def give(self, pull_s: float, then: Callable[[], None]) -> None:
-        """Calls `then` afterwards, unless `cancel` comes first."""
+    def start(self, pull_s: float, then: Callable[[], None]) -> None:
+        """Calls `then` after this time, or once the loop is idle, unless `cancel` comes first."""
         self.cancel()
         self._then = then
         self._until_s = self._now_s() + pull_s

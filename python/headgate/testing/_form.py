@@ -5,10 +5,10 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from headgate.client._headers import Headers
+from headgate.client._multipart import BOUNDARY
 
 _URLENCODED: Final = "application/x-www-form-urlencoded"
 _MULTIPART: Final = "multipart/form-data"
-_BOUNDARY: Final = re.compile(r'boundary=(?:"([^"]+)"|([^\s;]+))', re.IGNORECASE)
 _PARAMETER: Final = re.compile(r';\s*(name|filename)="([^"]*)"', re.IGNORECASE)
 
 
@@ -49,7 +49,7 @@ def form_of(content_type: str, content: bytes) -> Form:
     if kind == _URLENCODED:
         return Form(parse_qs(content.decode(errors="replace"), keep_blank_values=True), {})
     form = Form({}, {})
-    boundary = _BOUNDARY.search(content_type) if kind == _MULTIPART else None
+    boundary = BOUNDARY.search(content_type) if kind == _MULTIPART else None
     if boundary is not None:
         delimiter = b"\r\n--" + (boundary[1] or boundary[2]).encode()
         # The first part has no line end before it; behind the last one, there are two hyphens.
@@ -59,8 +59,8 @@ def form_of(content_type: str, content: bytes) -> Form:
 
 
 def _add_part(form: Form, part: bytes) -> None:
-    head, _, content = part.partition(b"\r\n\r\n")
-    lines = (line.partition(":") for line in head.decode(errors="replace").split("\r\n"))
+    fields, _, content = part.partition(b"\r\n\r\n")
+    lines = (line.partition(":") for line in fields.decode(errors="replace").split("\r\n"))
     headers = Headers((name, value.strip()) for name, _, value in lines if name)
     given = {
         name.lower(): _unescaped(text) for name, text in _PARAMETER.findall(headers.get("content-disposition", ""))

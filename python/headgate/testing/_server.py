@@ -362,7 +362,7 @@ class MockServer:
                 self.assert_all_called()
 
     async def __aenter__(self) -> Self:
-        """Does the same as `with`, which coroutines can use, too."""
+        """Begins the mock, as `with` does, which coroutines can use, too."""
         return self.__enter__()
 
     async def __aexit__(
