@@ -42,7 +42,8 @@ class TagColumn:
         for index, tag in enumerate(tags):
             if tag is not None and (defect := self._defect(tag)) is not None:
                 native, tags[index] = natives[index], None
-                natives[index] = NativeRequest(native if isinstance(native, str) else native.url, defect=defect)
+                if isinstance(native, str) or native.defect is None:
+                    natives[index] = NativeRequest(native if isinstance(native, str) else native.url, defect=defect)
         return None if self._type is None else (_TYPES[self._type], tags)
 
     def _defect(self, tag: object) -> str | None:

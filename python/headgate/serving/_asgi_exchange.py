@@ -168,7 +168,7 @@ class AsgiExchange:
         self._connection.write_soon(self._take_headers(is_whole=False, length=0))
 
     def _take_headers(self, *, is_whole: bool, length: int) -> bytes:
-        """Returns the status line and headers the first time. `is_whole`: the body comes with them, with this length."""
+        """Returns the status line and headers the first time. `is_whole`: the body comes with them and is so long."""
         self._cancel_timer()
         if not self._has_headers:
             return b""
