@@ -62,7 +62,7 @@ def test_the_columns_are_those_of_map_batches(client: headgate.Client, server: s
 def test_requests_of_each_kind_are_made(client: headgate.Client) -> None:
     requests: list[str | headgate.Request | dict[str, Any]] = [
         "/echo",
-        headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}, tag="mine"),
+        headgate.Request("/echo", method="PUT", json={"a": 1}, headers={"X-A": "ü"}),
         {"url": "/echo", "method": "POST", "data": {"b": 2}},
         headgate.Request("/redirect/1", redirects="none"),
     ]
