@@ -359,7 +359,7 @@ class AsyncClient(EngineClient):
             try:
                 await self._app.startup()
             except BaseException:
-                with suppress(BaseException):  # what has failed first is raised
+                with suppress(Exception):  # what has failed first is raised
                     await self.aclose()
                 raise
         return self
