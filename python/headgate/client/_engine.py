@@ -58,7 +58,8 @@ class Engine:
         Raises:
             RuntimeError: The client is closed.
         """
-        self.check_is_open()
+        if self.is_closed:
+            self.raise_closed()
         if self._changes != _mocks.changes:
             self._native = self._refresh()
         if (app := self.options.app) is not None:

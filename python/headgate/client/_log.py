@@ -31,7 +31,8 @@ def enabled_logger(level: int) -> "Logger | None":
 
 def is_observed(options: "ClientOptions") -> bool:
     """Returns whether requests of a client are logged, or have hooks."""
-    return options.hooks is not None or enabled_logger(INFO) is not None
+    logger = _logger or _find()
+    return options.hooks is not None or (logger is not None and logger.isEnabledFor(INFO))
 
 
 def _find() -> "Logger | None":

@@ -27,16 +27,23 @@ _MAX_TAKEN: Final = 1024
 class _Waiting:
     """A call that a task awaits."""
 
-    __slots__ = ("attempts", "call", "future", "news", "request", "timer")
+    __slots__ = ("call", "future", "request", "timer")
 
     def __init__(self, call: NativeCall, request: NativeRequest, future: "asyncio.Future[NativeOutcome]") -> None:
         self.call = call
         self.request = request
         self.future = future
         self.timer: CallTimer | None = None
-        # Of a followed call: the attempts that have ended, and an event for them and for the response.
+
+
+class _Followed:
+    """The attempts of a call that have ended, and an event for them and for the response."""
+
+    __slots__ = ("attempts", "news")
+
+    def __init__(self) -> None:
         self.attempts: deque[NativeAttempt] = deque()
-        self.news: asyncio.Event | None = None
+        self.news = asyncio.Event()
 
 
 class LoopResponses:
@@ -56,7 +63,7 @@ class LoopResponses:
         # Calls in the order of their submission, until they get a timer.
         self._waiting: dict[int, _Waiting] = {}
         self._timed: dict[int, _Waiting] = {}
-        self._followed: dict[int, _Waiting] = {}
+        self._followed: dict[int, _Followed] = {}
         self._is_watched = True
         self._is_check_scheduled = False
         self._is_finishing = False
@@ -98,7 +105,7 @@ class LoopResponses:
             loop.call_later(min(MEMORY_CHECK_S, call.next_look_s), self._check)
         try:
             if observer is not None and is_followed:
-                return await self._follow(number, waiting, observer)
+                return await self._follow(number, waiting.future, observer)
             return await await_interruptibly(waiting.future)
         except BaseException:
             if self._pop(number) is not None:
@@ -106,19 +113,20 @@ class LoopResponses:
             self._retire_if_finished(loop)
             raise
 
-    async def _follow(self, number: int, waiting: _Waiting, observer: "Observer") -> NativeOutcome:
+    async def _follow(
+        self, number: int, future: "asyncio.Future[NativeOutcome]", observer: "Observer"
+    ) -> NativeOutcome:
         """Waits for the response, and passes attempts on as they end."""
-        news = waiting.news = asyncio.Event()
-        self._followed[number] = waiting
-        waiting.future.add_done_callback(lambda _: news.set())
+        followed = self._followed[number] = _Followed()
+        future.add_done_callback(lambda _: followed.news.set())
         try:
             while True:
-                await await_interruptibly(news.wait())
-                news.clear()
-                while waiting.attempts:
-                    await run_async(observer.attempts([waiting.attempts.popleft()]))
-                if waiting.future.done():
-                    return waiting.future.result()
+                await await_interruptibly(followed.news.wait())
+                followed.news.clear()
+                while followed.attempts:
+                    await run_async(observer.attempts([followed.attempts.popleft()]))
+                if future.done():
+                    return future.result()
         finally:
             del self._followed[number]
 
@@ -151,7 +159,7 @@ class LoopResponses:
         if self._followed:
             # These are all attempts of what has arrived.
             for number, attempt in self.completions.take_attempts():
-                if (followed := self._followed.get(number)) is not None and followed.news is not None:
+                if (followed := self._followed.get(number)) is not None:
                     followed.attempts.append(attempt)
                     followed.news.set()
         for number, response in arrived:

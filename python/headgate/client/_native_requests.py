@@ -53,16 +53,16 @@ async def async_native_of(request: Request, options: ClientOptions) -> NativeReq
 def _checked(request: Request, options: ClientOptions, *, may_be_async: bool) -> NativeRequest:
     try:
         native = request.native(options.base_url, options.params)
-        if not may_be_async:
-            _check_is_not_async(native)
+        if native.body is not None and not may_be_async:
+            _check_is_not_async(native.body)
     except (TypeError, ValueError, OSError) as error:
         url = _text_of(request.url)
         raise InvalidRequest(f"{without_user(url)}: {error}" if url else str(error), url=url) from error
     return native
 
 
-def _check_is_not_async(native: NativeRequest) -> None:
-    if isinstance(native.body, Source) and native.body.is_async:
+def _check_is_not_async(body: object) -> None:
+    if isinstance(body, Source) and body.is_async:
         raise TypeError("the content is an asynchronous iterable or file: that needs an AsyncClient")
 
 
@@ -149,13 +149,14 @@ class Authorization:
     @classmethod
     def of(cls, request: Request, native: NativeRequest, options: ClientOptions) -> "Authorization | None":
         """Returns the authorization of a request by a function of its own or of the client, if there is one."""
-        if is_function(request.auth):
-            return cls(native, request.auth, request.tag, is_of_client=False)
-        if request.auth != OF_CLIENT or not is_function(options.auth):
+        is_of_client = request.auth == OF_CLIENT
+        function = options.auth if is_of_client else request.auth
+        if function is None or not is_function(function):
             return None
         names = (*native.without_headers, *(name for name, _ in native.headers))
-        has_own = any(name.lower() == "authorization" for name in names)
-        return None if has_own else cls(native, options.auth, request.tag, is_of_client=True)
+        if is_of_client and any(name.lower() == "authorization" for name in names):
+            return None
+        return cls(native, function, request.tag, is_of_client=is_of_client)
 
     def native(self) -> NativeRequest:
         """Calls the function, and returns the request as it is afterwards. Raises as `native_of`."""

@@ -40,6 +40,7 @@ class AnyOutcome(Generic[Tag_co]):
     def __init__(self, request: RequestLike, native: NativeOutcome, index: int) -> None:
         self._request = request
         self._native = native
+        self._result: Response | RequestError | None = None
         self.index: int = index
 
     @property
@@ -94,11 +95,9 @@ class Succeeded(AnyOutcome[Tag_co]):
 
         @property
         def response(self) -> Response:
-            try:
-                return self._result
-            except AttributeError:  # created on first use
-                self._result = response = Response(self._request, self._native)
-                return response
+            if self._result is None:  # created on first use
+                self._result = Response(self._request, self._native)
+            return self._result
 
     def unwrap(self) -> Response:
         """Returns the response.
@@ -141,11 +140,9 @@ class Failed(AnyOutcome[Tag_co]):
 
         @property
         def error(self) -> RequestError:
-            try:
-                return self._result
-            except AttributeError:  # as above
-                self._result = error = error_of(self._request, self._native, self.index)
-                return error
+            if self._result is None:  # as above
+                self._result = error_of(self._request, self._native, self.index)
+            return self._result
 
     def unwrap(self) -> NoReturn:
         """Raises the error.
@@ -178,5 +175,5 @@ else:
 def failed_with(outcome: "Outcome[Any]", error: RequestError) -> Failed[Any]:
     """Returns the outcome with an error that a hook has raised in place of its response."""
     failed: Failed[Any] = Failed(outcome._request, outcome._native, outcome.index)  # noqa: SLF001 - of this module
-    object.__setattr__(failed, "_result", error)  # type checkers see plain attributes
+    failed._result = error  # noqa: SLF001 - as above
     return failed

@@ -51,18 +51,8 @@ def own_options(request: Any) -> OwnOptions | None:  # noqa: ANN401 - a `Request
         TypeError: A value has the wrong type.
         ValueError: A value is invalid.
     """
-    if (
-        request.timeout is OF_CLIENT
-        and request.total_timeout is OF_CLIENT
-        and request.pool_timeout is OF_CLIENT
-        and request.connect_timeout is OF_CLIENT
-        and request.retries is OF_CLIENT
-        and request.max_body_size is OF_CLIENT
-        and request.redirects is OF_CLIENT
-        and request.max_redirects is OF_CLIENT
-    ):
-        return None
-    own = {name: read(name, value) for name, read in _READERS.items() if (value := getattr(request, name)) != OF_CLIENT}
+    given = vars(request).items()
+    own = {name: _READERS[name](name, value) for name, value in given if name in _READERS and value != OF_CLIENT}
     return OwnOptions(**own) if own else None
 
 

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
+from functools import wraps
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, cast
 
 from headgate._checks import kind_of
 from headgate._foreign import RedirectKeywords, hint, translated, unexpected
@@ -64,7 +65,7 @@ _MAX_COST: Final = 2**63
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Request(Generic[Tag_co]):
     """A request to be sent: `Request("https://example.com/", method="POST", json={"a": 1}, tag=7)`.
 
@@ -128,16 +129,6 @@ class Request(Generic[Tag_co]):
     cost: float | None = None
     tag: Tag_co = None  # type: ignore[assignment] # without a tag its type is unknown
 
-    if not TYPE_CHECKING:
-
-        def __class_getitem__(cls, _tag: object) -> type:
-            # An object of a generic alias gets an attribute, for which frozen objects have no slot.
-            return cls
-
-    def __post_init__(self) -> None:
-        if type(self.url) is not str and (text := text_of(self.url)) is not None:
-            object.__setattr__(self, "url", text)
-
     @classmethod
     def of(cls, request: RequestLike) -> "Request[Any]":
         """Returns the request for a URL, a `Request` or a mapping.
@@ -178,9 +169,12 @@ class Request(Generic[Tag_co]):
             raise TypeError(f"url must be text, not {kind_of(self.url)}")
         if self.auth is None:
             base_url = without_user(base_url)
+        method = method_of(self.method)
         url = joined(base_url, self.url) if base_url else self.url
         if self.params is not None or of_client:
             url = with_query(url, self.params, of_client)
+        if _ADDRESS.issuperset(vars(self)):
+            return NativeRequest(url, method)
         headers, removed = _headers_of(self.headers) if self.headers is not None else ([], ())
         if self.cookies is not None:
             headers = _with_cookies(headers, header_of(self.cookies, url))
@@ -188,12 +182,27 @@ class Request(Generic[Tag_co]):
         if self.auth is not None and self.auth != OF_CLIENT and not is_function(self.auth):
             headers.append(("Authorization", _basic(self.auth)))
         cost = None if self.cost is None else _cost(self.cost)
-        method = method_of(self.method)
         own = own_options(self)
         return NativeRequest(url, method, headers, (), self.auth is None, removed, body, kind, cost, own)
 
 
 NAMES: Final = tuple(each.name for each in fields(Request))
+_ATTRIBUTES: Final = frozenset(NAMES)
+_ADDRESS: Final = frozenset({"url", "method", "params", "tag"})
+
+_set_all = Request.__init__
+
+
+@wraps(_set_all)
+def _set_given(self: Request, url: UrlLike, **given: Any) -> None:  # noqa: ANN401 - of any attribute
+    # Most requests have few attributes: to set all of them to their defaults, one by one, takes longer than the rest.
+    if not _ATTRIBUTES.issuperset(given):
+        _set_all(self, cast("str", url), **given)  # it raises the error
+    given["url"] = url if type(url) is str or (text := text_of(url)) is None else text
+    object.__setattr__(self, "__dict__", given)
+
+
+Request.__init__ = _set_given  # type: ignore[method-assign]
 
 
 def joined(base_url: str, url: str) -> str:
@@ -335,7 +344,7 @@ def request_of(method: str, url: UrlLike, options: dict[str, Any], of: str) -> R
     for name in options:
         if name not in _KNOWN:
             raise unexpected(of, name, OF_CALL, CLIENT.entries)
-    return Request(cast("str", url), method=method, **options)
+    return Request(url, method=method, **options)  # type: ignore[arg-type] # it becomes text
 
 
 def built(method: str, url: UrlLike, options: dict[str, Any]) -> Request:
