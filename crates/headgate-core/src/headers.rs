@@ -40,7 +40,11 @@ impl<'a> HeadersRef<'a> {
     /// Returns a copy of the headers.
     pub(crate) fn to_headers(self) -> Headers {
         match self {
-            Self::Parsed(headers) => headers.iter().map(|header| (header.name, header.value)).collect(),
+            Self::Parsed(parsed) => {
+                let mut headers = Headers::with_capacity(parsed.len(), self.bytes());
+                parsed.iter().for_each(|header| headers.push(header.name, header.value));
+                headers
+            }
             Self::Kept(headers) => headers.clone(),
         }
     }

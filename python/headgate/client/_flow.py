@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from headgate import _format
@@ -50,13 +51,14 @@ class RequestSource:
         deadline = now() + MAX_PULL_S
         try:
             # The clock is read after each request, so that a slow one delays only those after it.
-            for request in self._requests:
+            for request in islice(self._requests, max_count):
                 taken.append(request)
-                if len(taken) >= max_count or now() > deadline:
+                if now() > deadline:
                     return taken
         except Exception as error:  # noqa: BLE001 - raised after the outcomes of the earlier requests
             self.failure = error
-        self.has_ended = True
+        if len(taken) < max_count:
+            self.has_ended = True
         return taken
 
     def cancel(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headgate._checks import kind_of
 from headgate._url_user import without_user
@@ -84,8 +84,11 @@ def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Nati
     A request that can't be sent, or whose `auth` function raises an error, gets a defect, so that only this one fails.
     In `requests` it is replaced by a `Request` with its URL and tag.
     """
-    natives: list[Native] = []
     base_url, params, has_function = options.base_url, options.params, is_function(options.auth)
+    if set(map(type, requests)) == {str} and not params and not has_function:
+        urls = cast("list[str]", requests)
+        return [joined(base_url, url) for url in urls] if base_url else [*urls]
+    natives: list[Native] = []
     for index, request in enumerate(requests):
         if isinstance(request, str) and not has_function:
             url = joined(base_url, request) if base_url else request

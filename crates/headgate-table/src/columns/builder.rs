@@ -241,7 +241,6 @@ impl OutcomeBuilder {
     /// Adds a row as [`OutcomeBuilder::push`] does, with its reservation. A large body is not copied if its row is the
     /// first.
     pub fn push_owned(&mut self, mut outcome: Outcome, failed: bool) {
-        let bytes = outcome.as_ref().bytes();
         if let Some(response) = &mut outcome.response {
             self.reservation.absorb(mem::take(&mut response.memory));
         }
@@ -249,11 +248,11 @@ impl OutcomeBuilder {
         if let Some(Body { bytes: body, reservation }) = body {
             self.reservation.absorb(mem::take(reservation));
             if self.rows == 0 && body.len() >= BATCH_BYTES {
+                self.bytes += body.len();
                 self.large_body = Some(mem::take(body));
             }
         }
         self.push(outcome.as_ref(), failed);
-        self.bytes = self.bytes.max(bytes);
     }
 
     /// Adds a row; `failed`: it failed. The caller adds its reservation to [`OutcomeBuilder::reservation`].
