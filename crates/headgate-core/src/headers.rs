@@ -42,7 +42,9 @@ impl<'a> HeadersRef<'a> {
         match self {
             Self::Parsed(parsed) => {
                 let mut headers = Headers::with_capacity(parsed.len(), self.bytes());
-                parsed.iter().for_each(|header| headers.push(header.name, header.value));
+                for header in parsed {
+                    headers.push(header.name, header.value);
+                }
                 headers
             }
             Self::Kept(headers) => headers.clone(),
