@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,8 +10,8 @@ import pytest
 
 import headgate
 from headgate.testing import MockRequest, MockResponse, MockServer
-from support.loops import Run
-from support.run import serving
+from support.loops import HELD, Run
+from support.run import serving, wait_for
 
 API: Final = "http://api.example"
 OTHER: Final = "http://other.example"
@@ -205,3 +206,25 @@ def test_the_request_has_the_cookies_that_were_in_the_jar_when_it_was_sent(serve
         client.cookies.clear()
     assert [call.request.headers.get("cookie") for call in server.calls] == ["a=1", "a=2", None]
     assert [facts(call.request) for call in server.calls] == [facts(response.request) for response in responses]
+
+
+def test_a_request_that_was_never_sent_has_the_headers_that_it_would_have_now() -> None:
+    headers = {"Authorization": "Bearer secret", "X-Kept": "1"}
+    with (
+        serving() as url,
+        headgate.Client(base_url=url, headers=headers, concurrency=1) as client,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        del client.headers["authorization"]
+        held = pool.submit(client.get, HELD, timeout=None)
+        wait_for(lambda: client.statistics().in_flight == 1)
+        for timeout, expected in (("total_timeout", headgate.TotalTimeout), ("pool_timeout", headgate.PoolTimeout)):
+            options: dict[str, Any] = {timeout: 0.2}
+            with pytest.raises(expected) as error:
+                client.get("/", **options)
+            assert error.value.request is not None
+            assert "authorization" not in error.value.request.headers
+            assert "1" == error.value.request.headers["x-kept"]
+        client.close()
+        with pytest.raises(headgate.RequestError):
+            held.result()

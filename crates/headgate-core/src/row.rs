@@ -63,8 +63,8 @@ pub struct RowProgress {
     chain: Option<Box<RedirectChain>>,
     /// Whether a server has refused its HEAD.
     head_was_refused: bool,
-    /// What its last request has, beside the row, if a caller waits for the row.
-    sent: SentHeaders,
+    /// What its last request has, beside the row, if a caller waits for the row; `None`: no request was sent.
+    sent: Option<SentHeaders>,
 }
 
 /// The headers of a request that are not its row's own.
@@ -374,34 +374,39 @@ impl Row {
         self.progress.as_mut().and_then(|progress| progress.chain.take())
     }
 
+    /// Sets its redirect chain, whose last request is yet to be sent.
     pub fn set_chain(&mut self, chain: Box<RedirectChain>) {
-        self.progress.get_or_insert_default().chain = Some(chain);
+        let progress = self.progress.get_or_insert_default();
+        (progress.chain, progress.sent) = (Some(chain), None);
     }
 
     /// Returns what its last request has if a caller waits for the row: the version of the run's headers, and the cookies that
-    /// servers have set.
-    pub fn sent_headers(&self) -> (u64, Option<&HeaderValue>) {
-        let sent = self.progress.as_ref().map(|progress| &progress.sent);
-        sent.map_or((0, None), |sent| (sent.version, sent.cookies.as_ref()))
+    /// servers have set. `None`: no request was sent.
+    pub fn sent_headers(&self) -> Option<(u64, Option<&HeaderValue>)> {
+        self.sent().map(|sent| (sent.version, sent.cookies.as_ref()))
+    }
+
+    fn sent(&self) -> Option<&SentHeaders> {
+        self.progress.as_ref().and_then(|progress| progress.sent.as_ref())
     }
 
     /// Returns the length of the body of its last request, if that is read while it is sent, and if a caller waits for the row.
     /// `None`: nothing was sent.
     pub fn upload_length(&self) -> Option<Option<u64>> {
-        self.progress.as_ref().and_then(|progress| progress.sent.upload_length)
+        self.sent().and_then(|sent| sent.upload_length)
     }
 
     /// Notes the version of the run's headers and the cookies with which its request is sent.
     pub fn note_headers(&mut self, version: u64, cookies: Option<HeaderValue>) {
-        if self.reply_to.is_some() && (version > 0 || cookies.is_some() || self.progress.is_some()) {
-            self.progress.get_or_insert_default().sent = SentHeaders { version, cookies, upload_length: None };
+        if self.reply_to.is_some() {
+            self.progress.get_or_insert_default().sent = Some(SentHeaders { version, cookies, upload_length: None });
         }
     }
 
     /// Notes the length of the body of its request, which is read while it is sent.
     pub fn note_upload_length(&mut self, length: Option<u64>) {
-        if self.reply_to.is_some() {
-            self.progress.get_or_insert_default().sent.upload_length = Some(length);
+        if let Some(sent) = self.progress.as_mut().and_then(|progress| progress.sent.as_mut()) {
+            sent.upload_length = Some(length);
         }
     }
 

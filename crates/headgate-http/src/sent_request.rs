@@ -40,10 +40,10 @@ pub struct SentHeader {
 
 impl LiveDefaults {
     /// Returns the last request of a row: at the end of its redirect chain, with the run's headers of the version that was
-    /// sent. `None`: no request can be made of the row.
+    /// sent. If none was sent, it has the current ones. `None`: no request can be made of the row.
     pub fn sent_request(&self, row: &Row) -> Option<SentRequest> {
         let row = &with_upload(row);
-        let (version, cookies) = row.sent_headers();
+        let Some((version, cookies)) = row.sent_headers() else { return self.next_request(row, None) };
         SentRequest::new(&self.of_version(version), row, |_, _| cookies.cloned())
     }
 
