@@ -2,6 +2,7 @@
 
 import asyncio
 import bz2
+import gc
 import gzip
 import io
 import os
@@ -662,3 +663,22 @@ def test_a_file_that_becomes_shorter_while_it_is_sent_is_an_error(
         with pytest.raises(headgate.InvalidRequest, match=f"a file of the body was changed while it was sent .*{path}"):
             sent.result()
     assert not receiver.last.is_complete
+
+
+def test_uploads_keep_no_descriptor_until_the_garbage_collector_runs(run: Run, receiver: Receiver) -> None:
+    async def main() -> None:
+        async with headgate.AsyncClient() as client:
+
+            async def descriptors_after(count: int) -> int:
+                for _ in range(count):
+                    await client.post(receiver.url, content=Pieces(b"abc").make())
+                return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - only their number counts
+
+            before = await descriptors_after(2)
+            assert before + 10 > await descriptors_after(20)
+
+    gc.disable()
+    try:
+        run(main())
+    finally:
+        gc.enable()

@@ -16,6 +16,7 @@ use crate::clock;
 use crate::credentials::AUTHORIZATION;
 use crate::error::Failure;
 use crate::files::open_file::OpenFile;
+use crate::limits::Retrying;
 use crate::memory::Reservation;
 use crate::options::RedirectPolicy;
 use crate::reason::Reason;
@@ -158,6 +159,11 @@ pub enum TotalTimeout {
 }
 
 impl OwnRetrying {
+    /// Returns how often the row is retried.
+    pub(crate) fn retries(&self, rules: &Retrying) -> u16 {
+        self.retries.unwrap_or(rules.retries)
+    }
+
     /// Returns when the total timeout passes of a row whose first attempt began at `first`; `timeout`: that of the run.
     pub fn ends_at(&self, first: Instant, timeout: Option<Duration>) -> Option<Instant> {
         match self.total_timeout {
@@ -296,6 +302,11 @@ impl Row {
             }
             None => own,
         }
+    }
+
+    /// Returns whether it is not retried, unlike other rows of the run.
+    pub(crate) fn has_no_retries(&self) -> bool {
+        self.own().is_some_and(|own| own.retrying.retries == Some(0))
     }
 
     /// Records what its next attempt waits for, or that its request was sent, for a caller that waits.

@@ -111,10 +111,15 @@ fn bytes_of(bytes: Bound<'_, PyBytes>) -> Bytes {
     Bytes::from_owner(PyBackedBytes::from(bytes))
 }
 
-/// Has the caller woken when more of this body is wanted.
+/// Has the caller woken when more of this body is wanted, as long as it waits.
 pub(crate) fn bind(body: Option<&RowBody>, waker: &Arc<Waker>) {
     if let Some(RowBody::Stream(stream)) = body {
-        let waker = waker.clone();
-        stream.set_wake(Box::new(move || waker.wake()));
+        // Weak: Python may keep the stream, and the waker has a descriptor.
+        let waker = Arc::downgrade(waker);
+        stream.set_wake(Box::new(move || {
+            if let Some(waker) = waker.upgrade() {
+                waker.wake();
+            }
+        }));
     }
 }

@@ -67,9 +67,11 @@ class LoopFeeder:
     async def aclose(self) -> None:
         """Stops feeding, and waits until the source is closed, at most for a few seconds."""
         self._is_closing = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait((self._task,), timeout=MAX_CANCEL_S)
+        # Not kept: the task has the error that ended it, and that has the frame, and with it this object.
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait((task,), timeout=MAX_CANCEL_S)
 
     async def _feed(self) -> None:
         try:

@@ -170,7 +170,7 @@ impl FinishedAttempt {
             None => {}
         }
         let retries_before = self.before.map_or(0, |before| before.attempts - u16::from(before.was_refused));
-        if retries_before >= self.own.retries.unwrap_or(rules.retries) || !self.end.is_retryable(&rules.on) {
+        if retries_before >= self.own.retries(rules) || !self.end.is_retryable(&rules.on) {
             return RetryDecision::No;
         }
         if !(self.is_idempotent || rules.non_idempotent || self.was_not_processed()) {

@@ -75,7 +75,7 @@ impl Scheduler {
             self.network.note_earlier_response();
         }
         // With one attempt for each row, each fails on its own.
-        if self.rules.retrying.retries > 0
+        if attempt.own.retries(&self.rules.retrying) > 0
             && self.network.note(about_network, self.hosts.len() > 1, now) == NetworkChange::Recovered
         {
             self.forgive_all(now);
@@ -147,14 +147,14 @@ impl Scheduler {
             *self.pauses.entry(count).or_default() += 1;
         }
         let in_flight = host.in_flight;
-        // With one attempt for each row, there is nothing to probe with.
-        let may_open = rules.retries > 0;
+        let was_open = host.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
+        // With one attempt for each row, there is nothing to probe with, unless other rows wait.
+        let may_open = attempt.own.retries(rules) > 0 || was_open;
         match evidence {
             HostEvidence::Silent if may_open => {
                 host.note_silence();
                 let breaker = &mut host.breaker;
-                let is_open = breaker.as_ref().is_some_and(|breaker| breaker.is_open());
-                if is_about_host || is_open {
+                if is_about_host || was_open {
                     let breaker = breaker.get_or_insert_with(|| Box::new(Breaker::new(now)));
                     breaker.silent(attempt.started, down_after, now, &mut self.rng);
                 }
@@ -167,7 +167,7 @@ impl Scheduler {
                 }
             }
             HostEvidence::Responded => {
-                host.note_response(host.breaker.as_ref().is_some_and(|breaker| breaker.is_open()), now);
+                host.note_response(was_open, now);
                 if let Some(breaker) = &mut host.breaker {
                     breaker.responded(attempt.started);
                 }
@@ -176,12 +176,18 @@ impl Scheduler {
         }
         host.breaker.take_if(|breaker| breaker.is_idle(now));
         let is_unhealthy = host.breaker.is_some();
+        let has_opened = !was_open && host.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
         self.unhealthy = self.unhealthy + usize::from(is_unhealthy) - usize::from(was_unhealthy);
         let view = self.network.view(rules);
         if is_unhealthy && host.is_down(view, now) {
             self.fail_all_of(index, now);
-        } else if is_longer {
+            return;
+        }
+        if is_longer {
             self.fail_paused_too_long(index, now);
+        }
+        if has_opened {
+            self.fail_without_retries(index);
         }
     }
 

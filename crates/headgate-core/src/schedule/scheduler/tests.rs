@@ -409,6 +409,61 @@ fn with_one_attempt_for_each_row_there_are_no_probes() {
     assert!(!driver.scheduler.is_needed());
 }
 
+/// Returns a row without retries.
+fn without_retries(ordinal: u64) -> Row {
+    let mut row = Row::new(ordinal, format!("http://a/{ordinal}"));
+    let retrying = OwnRetrying { retries: Some(0), ..OwnRetrying::default() };
+    row.extra.get_or_insert_default().own = Some(Box::new(OwnOptions { retrying, ..OwnOptions::default() }));
+    row
+}
+
+#[test]
+fn rows_without_retries_of_their_own_open_no_breaker() {
+    let retrying = Retrying { network_down_after: NetworkDownAfter::Default, ..rules().retrying };
+    let mut driver = Driver::new(Rules { retrying, ..rules() });
+    for ordinal in 0..30 {
+        for result in [end(503), silent(ErrorKind::Connect)] {
+            let failed = attempt(&without_retries(ordinal), driver.now, result);
+            driver.scheduler.finish_attempt(None, || Some("a".into()), &failed, not_retried, driver.now);
+        }
+    }
+    assert!(!driver.scheduler.is_needed());
+}
+
+#[test]
+fn rows_without_retries_do_not_wait_for_the_probes_of_other_rows() {
+    let limits = Limits {
+        concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(20)), named: Vec::new() },
+        ..Limits::default()
+    };
+    let mut driver = Driver::new(Rules { limits, ..rules() });
+    (0..20).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let started = driver.started();
+    driver.scheduler.offer(without_retries(20), Some("a"), driver.now);
+    assert_eq!(Vec::<u64>::new(), driver.ordinals(), "the host has as many as it may have");
+    let failed_of = |driver: &mut Driver| match driver.scheduler.next(driver.now) {
+        Decision::Fail(row, failure) => Some((row.ordinal, failure.kind)),
+        _ => None,
+    };
+    for attempt in started {
+        driver.end(attempt, silent(ErrorKind::Connect), None);
+    }
+    assert_eq!(Some((20, ErrorKind::HostDown)), failed_of(&mut driver), "it waited when the breaker opened");
+    driver.scheduler.offer(without_retries(21), Some("a"), driver.now);
+    assert_eq!(Some((21, ErrorKind::HostDown)), failed_of(&mut driver), "it came later");
+    (0..20).for_each(|ordinal| assert!(driver.cancel(ordinal)));
+    while failed_of(&mut driver).is_some() {}
+    driver.now += Duration::from_secs(2);
+    driver.scheduler.offer(without_retries(22), Some("a"), driver.now);
+    driver.scheduler.offer(without_retries(23), Some("a"), driver.now);
+    assert_eq!(Some((23, ErrorKind::HostDown)), failed_of(&mut driver));
+    let probe = driver.started().remove(0);
+    assert_eq!(22, probe.0.ordinal, "it is the probe itself");
+    driver.end(probe, end(200), None);
+    driver.scheduler.offer(without_retries(24), Some("a"), driver.now);
+    assert_eq!(vec![24], driver.ordinals());
+}
+
 #[test]
 fn a_host_that_failed_once_and_gets_no_more_requests_is_forgotten() {
     let mut driver = Driver::new(rules());

@@ -75,6 +75,8 @@ impl Scheduler {
             self.fail_down(index, row, now);
         } else if let Some(failure) = self.paused_too_long(index, row.own_retrying(), now) {
             self.failing.push_back((row, failure));
+        } else if self.is_refused_by_breaker(index, &row, others, now) {
+            self.failing.push_back((row, breaker_open()));
         } else {
             self.defer_if_full(now);
             self.enqueue(index, WaitingRow { turn, row });
@@ -94,6 +96,23 @@ impl Scheduler {
         let host = self.hosts.at(index);
         let may_probe = || host.breaker.as_ref().is_some_and(|breaker| breaker.may_send(now));
         host.is_down(view, now) && !(others == 0 && host.in_flight == 0 && may_probe())
+    }
+
+    /// Returns whether a row fails that comes to its host, as it has no retries and would wait for others to probe the host.
+    fn is_refused_by_breaker(&mut self, index: HostIndex, row: &Row, others: u64, now: Instant) -> bool {
+        let host = self.hosts.at(index);
+        let Some(breaker) = host.breaker.as_ref().filter(|breaker| breaker.is_open()) else { return false };
+        let is_probe = others == 0 && host.in_flight == 0 && breaker.may_send(now);
+        !is_probe && !breaker.is_paused(now) && row.has_no_retries()
+    }
+
+    /// Fails the waiting rows without retries of a host whose breaker has opened.
+    pub(super) fn fail_without_retries(&mut self, index: HostIndex) {
+        let Some(host) = self.hosts.get(index).filter(|host| host.rows().any(Row::has_no_retries)) else { return };
+        for row in host.remove_where(Row::has_no_retries) {
+            self.look_ahead.leaves(&row);
+            self.failing.push_back((row, breaker_open()));
+        }
     }
 
     fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
@@ -422,4 +441,12 @@ pub(super) fn host_down(requested_pause: bool) -> Failure {
         Failure::new(ErrorKind::HostDown, "the host has sent no response for too long")
             .with_option(OptionName::HostDownAfter)
     }
+}
+
+fn breaker_open() -> Failure {
+    Failure::new(
+        ErrorKind::HostDown,
+        "the host has failed so often that it only gets probes, and the row has no retries",
+    )
+    .with_option(OptionName::Retries)
 }
