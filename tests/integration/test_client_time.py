@@ -16,6 +16,7 @@ import pytest
 
 import headgate
 import headgate.testing
+from headgate.testing import MockResponse
 from support.loops import HELD, Run, until
 from support.run import serving, wait_for
 
@@ -349,6 +350,21 @@ def test_a_long_wait_is_logged_once(server: str, caplog: pytest.LogCaptureFixtur
         assert [
             (f"GET {server}/2 waits for a free slot: another request is in flight, and concurrency=1", "WARNING")
         ] == [(record.getMessage(), record.levelname) for record in caplog.records]
+
+
+@pytest.mark.parametrize(("served_s", "paused_s", "is_logged"), [(5.5, 8, True), (4.9, 1, False)])
+def test_each_wait_of_a_call_is_measured_from_its_own_begin(
+    served_s: float, paused_s: int, is_logged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        headgate.testing.mock(virtual_clock=True) as mocked,
+        caplog.at_level(logging.WARNING, logger="headgate"),
+        headgate.Client(base_url="http://a.example", retry_delay=0) as client,
+    ):
+        busy = MockResponse(503, headers={"Retry-After": str(paused_s)}, delay=served_s)
+        mocked.get("/").respond_in_turn([busy, MockResponse(200, delay=4)])
+        assert 200 == client.get("/").status_code
+    assert is_logged == bool(caplog.records)
 
 
 def test_a_long_wait_is_logged_in_a_loop(server: str, caplog: pytest.LogCaptureFixture) -> None:

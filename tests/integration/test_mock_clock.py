@@ -47,6 +47,14 @@ def test_a_delay_passes_at_once(mock: MockServer, client: headgate.Client) -> No
     assert_elapsed(HOUR_S, mock)
 
 
+def test_no_more_than_a_year_passes_at_once(mock: MockServer) -> None:
+    year_s = 366 * 24 * HOUR_S
+    mock.advance(year_s)
+    assert_elapsed(year_s, mock)
+    with pytest.raises(ValueError, match="a year"):
+        mock.advance(year_s + 1)
+
+
 def test_a_timeout_ends_a_request_at_its_time(mock: MockServer, client: headgate.Client) -> None:
     mock.get("/slow").respond(delay=10 * HOUR_S)
     with pytest.raises(headgate.ReadTimeout):

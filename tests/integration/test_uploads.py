@@ -307,6 +307,26 @@ def test_what_cannot_be_sent_is_refused_before_anything_is_sent(
     assert [] == receiver.requests
 
 
+def test_of_a_file_beyond_its_end_nothing_is_sent(client: headgate.Client, receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123456789")
+    with (tmp_path / "file").open("rb") as file:
+        file.seek(11)
+        client.post("/", content=file)
+    assert [b""] == [request.body for request in receiver.requests]
+
+
+@pytest.mark.parametrize(("method", "retries"), [("POST", 3), ("PUT", 0)])
+def test_an_error_names_the_body_only_where_a_retry_needs_it(method: str, retries: int) -> None:
+    with headgate.testing.mock(base_url="http://a.example", assert_all_called=False) as mock:
+        mock.route().fails("connection_closed")
+        with (
+            headgate.Client(base_url="http://a.example", retries=retries) as client,
+            pytest.raises(headgate.ConnectionClosed) as error,
+        ):
+            client.request(method, "/", content=iter(Pieces(b"x")))
+    assert "a second time" not in str(error.value)
+
+
 def test_a_generator_that_was_sent_is_not_sent_again_as_an_empty_body(client: headgate.Client) -> None:
     request = headgate.Request("/", method="POST", content=iter(Pieces(b"x")))
     assert client.send(request).status_code == 200

@@ -34,9 +34,12 @@ pub(crate) fn of_system(at: Instant) -> Instant {
     at.checked_sub(ahead()).unwrap_or_else(Instant::now)
 }
 
-/// Moves the clock ahead.
+/// Moves the clock ahead, by 584 years in all at the most.
 pub(crate) fn advance(time: Duration) {
-    AHEAD_NS.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let further = |ahead_ns: u64| Some(ahead_ns.saturating_add(time_ns));
+    // It never fails, as there is always a new value.
+    let _ = AHEAD_NS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, further);
 }
 
 /// Returns the time of day that belongs to `now`, by which cookies expire.

@@ -316,6 +316,13 @@ impl Row {
         }
     }
 
+    /// Records that it waits for its next attempt, or for the next request of its attempt.
+    pub(crate) fn record_wait(&self) {
+        if let Some(reply_to) = &self.reply_to {
+            reply_to.progress.record(CallStage::Waiting, self.attempts_begun());
+        }
+    }
+
     /// Returns the stream for its body; `None`: the body is kept.
     pub fn stream(&self) -> Option<&Arc<BodyStream>> {
         self.own().and_then(|own| own.stream.as_ref())
@@ -487,27 +494,16 @@ pub struct ReplyTo {
 }
 
 impl ReplyTo {
-    /// Creates the reply for a row; `number` identifies the row to the receiver.
-    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64, call: Option<CallLimits>) -> Arc<Self> {
+    /// Creates the reply for a row; `number` identifies the row to the receiver. `call`: its limits, if it is one. If it is
+    /// `followed`, the receiver gets its attempts.
+    pub fn new(receiver: Arc<dyn OutcomeReceiver>, number: u64, call: Option<CallLimits>, followed: bool) -> Arc<Self> {
         Arc::new(Self {
             receiver,
             number,
             was_notified: AtomicBool::new(false),
             call,
             progress: CallProgress::default(),
-            waits_since: None,
-        })
-    }
-
-    /// Creates the reply as [`ReplyTo::new`] does, for a row whose attempts the receiver follows.
-    pub fn following(receiver: Arc<dyn OutcomeReceiver>, number: u64, call: Option<CallLimits>) -> Arc<Self> {
-        Arc::new(Self {
-            receiver,
-            number,
-            was_notified: AtomicBool::new(false),
-            call,
-            progress: CallProgress::default(),
-            waits_since: Some(Mutex::new(clock::now())),
+            waits_since: followed.then(|| Mutex::new(clock::now())),
         })
     }
 

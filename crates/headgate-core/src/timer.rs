@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use crate::clock;
-use crate::virtual_clock::{self, Registered};
+use crate::virtual_clock::{self, RegisteredTimer};
 
 /// A timer of the event loop that follows the clock.
 #[derive(Debug)]
 pub struct Sleep {
     timer: Pin<Box<tokio::time::Sleep>>,
     /// The wait for a virtual clock, which is in place of `timer`; boxed, because there are many sleeps.
-    registered: Option<Box<Registered>>,
+    registered: Option<Box<RegisteredTimer>>,
 }
 
 /// Returns a future that waits until this time.

@@ -5,8 +5,8 @@
 //! frozen between jumps, so whatever does not use it proceeds as always: it is the system's clock plus the sum of all jumps.
 //!
 //! **What waits** is a [registered](register) timer: the deadline of an exchange, the time at which a row or a retry may
-//! start, a delay of the mock. Chores at intervals, such as closing idle connections, are not registered: the time does
-//! not stop for them.
+//! start, a delay of the mock. Periodic work, such as closing idle connections, is not registered: the time does
+//! not stop for it.
 //!
 //! **When the time jumps.** A thread looks for a moment at which
 //! - a timer is registered, and a caller [waits](CallerWaits);
@@ -44,12 +44,12 @@ const ABSENT_AFTER: Duration = Duration::from_secs(3);
 /// Whether there is a virtual clock, in this process or, in a fork, in its parent.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 /// The state of the first process that uses it.
-static STATE: OnceLock<Shared> = OnceLock::new();
+static STATE: OnceLock<ProcessClock> = OnceLock::new();
 
 /// The state of one process.
-struct Shared {
+struct ProcessClock {
     process: u32,
-    state: Mutex<State>,
+    state: Mutex<ClockState>,
     /// Something has changed for which the thread may wait.
     changed: Condvar,
     clocks: AtomicUsize,
@@ -57,24 +57,24 @@ struct Shared {
     working: AtomicUsize,
     callers: AtomicUsize,
     /// The state of a fork of the process: a lock of the parent may never be released there.
-    of_fork: OnceLock<Box<Shared>>,
+    of_fork: OnceLock<Box<ProcessClock>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ClockState {
     has_thread: bool,
     number: u64,
-    timers: BTreeMap<(Instant, u64), Timer>,
+    timers: BTreeMap<(Instant, u64), ClockTimer>,
     participants: Vec<Weak<LoopState>>,
 }
 
 /// What happens at a time.
-enum Timer {
+enum ClockTimer {
     Task(Option<Waker>),
     Call(Box<dyn FnOnce() + Send>),
 }
 
-impl Timer {
+impl ClockTimer {
     fn fire(self) {
         match self {
             Self::Task(waker) => waker.into_iter().for_each(Waker::wake),
@@ -84,28 +84,28 @@ impl Timer {
 }
 
 /// Returns the state of this process.
-fn shared() -> &'static Shared {
+fn shared() -> &'static ProcessClock {
     let process = process::id();
-    let mut shared = STATE.get_or_init(|| Shared::new(process));
+    let mut shared = STATE.get_or_init(|| ProcessClock::new(process));
     while shared.process != process {
-        shared = shared.of_fork.get_or_init(|| Box::new(Shared::new(process)));
+        shared = shared.of_fork.get_or_init(|| Box::new(ProcessClock::new(process)));
     }
     shared
 }
 
 /// Returns the state of this process if there is a virtual clock.
 #[inline]
-fn active() -> Option<&'static Shared> {
+fn active() -> Option<&'static ProcessClock> {
     if ACTIVE.load(Ordering::Relaxed) { active_here() } else { None }
 }
 
 #[cold]
-fn active_here() -> Option<&'static Shared> {
+fn active_here() -> Option<&'static ProcessClock> {
     let shared = shared();
     shared.is_active().then_some(shared)
 }
 
-impl Shared {
+impl ProcessClock {
     fn new(process: u32) -> Self {
         Self {
             process,
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ClockState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Shared {
     }
 
     /// Adds a timer, unless the last virtual clock has just ended.
-    fn add_timer(&'static self, at: Instant, timer: Timer) -> Option<Registered> {
+    fn add_timer(&'static self, at: Instant, timer: ClockTimer) -> Option<RegisteredTimer> {
         let mut state = self.lock();
         // Under the lock: the thread runs as long as this is true, and then until there are no timers.
         if !self.is_active() {
@@ -153,7 +153,7 @@ impl Shared {
         if is_next {
             self.changed.notify_all();
         }
-        Some(Registered { shared: self, key: (at, number) })
+        Some(RegisteredTimer { shared: self, key: (at, number) })
     }
 
     /// Fires timers, and lets the time jump. Blocks until there is nothing left to do.
@@ -164,7 +164,7 @@ impl Shared {
             let due = state.take_due(now);
             if !due.is_empty() {
                 drop(state);
-                due.into_iter().for_each(Timer::fire);
+                due.into_iter().for_each(ClockTimer::fire);
                 self.note_activity();
                 state = self.lock();
                 continue;
@@ -199,12 +199,12 @@ impl Shared {
         }
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
+    fn wait<'a>(&self, state: MutexGuard<'a, ClockState>, time: Duration) -> MutexGuard<'a, ClockState> {
         self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Returns whether a caller waits and nothing works, as far as that can be seen at once.
-    fn is_idle(&self, state: &State) -> bool {
+    fn is_idle(&self, state: &ClockState) -> bool {
         let waits = self.callers.load(Ordering::SeqCst) > 0
             || state.participants().iter().any(|participant| participant.is_caller());
         waits && self.working.load(Ordering::SeqCst) == 0
@@ -239,7 +239,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl ClockState {
     fn next_number(&mut self) -> u64 {
         self.number += 1;
         self.number
@@ -249,7 +249,7 @@ impl State {
         self.participants.iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn take_due(&mut self, now: Instant) -> Vec<Timer> {
+    fn take_due(&mut self, now: Instant) -> Vec<ClockTimer> {
         let mut due = Vec::new();
         while let Some(first) = self.timers.first_entry().filter(|first| first.key().0 <= now) {
             due.push(first.remove());
@@ -313,17 +313,17 @@ pub fn is_active() -> bool {
 }
 
 /// A timer that waits for a virtual clock. Dropping it cancels it.
-pub struct Registered {
-    shared: &'static Shared,
+pub struct RegisteredTimer {
+    shared: &'static ProcessClock,
     key: (Instant, u64),
 }
 
-impl Registered {
+impl RegisteredTimer {
     /// Returns whether the time has come; if not, the task of `cx` is woken then.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.shared.lock();
         match state.timers.get_mut(&self.key) {
-            Some(Timer::Task(waker)) => {
+            Some(ClockTimer::Task(waker)) => {
                 if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                     *waker = Some(cx.waker().clone());
                 }
@@ -334,7 +334,7 @@ impl Registered {
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredTimer {
     fn drop(&mut self) {
         if self.shared.process == process::id() {
             let removed = self.shared.lock().timers.remove(&self.key);
@@ -344,22 +344,22 @@ impl Drop for Registered {
     }
 }
 
-impl fmt::Debug for Registered {
+impl fmt::Debug for RegisteredTimer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Registered").field(&self.key.0).finish()
+        f.debug_tuple("RegisteredTimer").field(&self.key.0).finish()
     }
 }
 
 /// Registers a task's wait for this time; `None`: there is no virtual clock.
-pub(crate) fn register(at: Instant) -> Option<Box<Registered>> {
+pub(crate) fn register(at: Instant) -> Option<Box<RegisteredTimer>> {
     let shared = active()?;
     shared.note_activity();
-    shared.add_timer(at, Timer::Task(None)).map(Box::new)
+    shared.add_timer(at, ClockTimer::Task(None)).map(Box::new)
 }
 
 /// Registers a call at this time, from the thread of the clock; `None`: there is no virtual clock.
-pub fn call_at(at: Instant, call: impl FnOnce() + Send + 'static) -> Option<Registered> {
-    active().and_then(|shared| shared.add_timer(at, Timer::Call(Box::new(call))))
+pub fn call_at(at: Instant, call: impl FnOnce() + Send + 'static) -> Option<RegisteredTimer> {
+    active().and_then(|shared| shared.add_timer(at, ClockTimer::Call(Box::new(call))))
 }
 
 /// Notes that something has happened that may lead to more: a row or bytes were passed on.
@@ -370,15 +370,15 @@ pub fn note_activity() {
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ProcessClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("process", &self.process).finish_non_exhaustive()
+        f.debug_struct("ProcessClock").field("process", &self.process).finish_non_exhaustive()
     }
 }
 
 /// Work in progress that no event loop shows. The time does not jump while it lives.
 #[derive(Debug, Default)]
-pub struct Working(Option<&'static Shared>);
+pub struct Working(Option<&'static ProcessClock>);
 
 impl Working {
     #[inline]
@@ -405,7 +405,7 @@ impl Drop for Working {
 
 /// A caller that waits for an outcome. The time jumps only if there is one.
 #[derive(Debug)]
-pub struct CallerWaits(Option<&'static Shared>);
+pub struct CallerWaits(Option<&'static ProcessClock>);
 
 impl CallerWaits {
     #[inline]
@@ -443,7 +443,7 @@ pub enum LoopOf {
 pub struct Participant(Arc<LoopState>);
 
 struct LoopState {
-    shared: &'static Shared,
+    shared: &'static ProcessClock,
     wake: Box<dyn Fn() + Send + Sync>,
     loop_of: LoopOf,
     /// The number of the last question, and of the last one with a response.

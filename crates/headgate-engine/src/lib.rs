@@ -24,7 +24,7 @@ pub use self::plan::{Plan, plan};
 pub use self::preview::preview;
 pub use self::run::Run;
 pub use self::run::batches::{BatchFlow, Step};
-pub use self::run::call::{Call, CallState, CallTimeouts, CallWait, TimedOut};
+pub use self::run::call::{Call, CallState, CallTimeout, CallTimeouts, CallWait};
 pub use self::run::checks::{mistakes, mistakes_of_input_and_output, mistakes_of_retry};
 pub use self::run::fed_runs::FedRuns;
 pub use self::run::named_address::host_address;

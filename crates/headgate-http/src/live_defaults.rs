@@ -17,11 +17,11 @@ const MAX_EARLIER: usize = 8;
 #[derive(Debug)]
 pub struct LiveDefaults {
     version: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LiveState {
     /// The defaults by the options of the run.
     of_options: Arc<Defaults>,
     /// What a caller has changed since.
@@ -42,7 +42,7 @@ pub struct LiveHeader {
 impl LiveDefaults {
     pub fn new(defaults: Defaults) -> Arc<Self> {
         let current = Arc::new(defaults);
-        let state = State { of_options: current.clone(), changes: Vec::new(), current, earlier: VecDeque::new() };
+        let state = LiveState { of_options: current.clone(), changes: Vec::new(), current, earlier: VecDeque::new() };
         Arc::new(Self { version: AtomicU64::new(0), state: Mutex::new(state) })
     }
 
@@ -103,7 +103,7 @@ impl LiveDefaults {
         Ok(())
     }
 
-    fn publish(&self, state: &mut State, mut current: Defaults) {
+    fn publish(&self, state: &mut LiveState, mut current: Defaults) {
         state.current.origins.renew();
         current.origins.clone_from(&state.current.origins);
         let before = mem::replace(&mut state.current, Arc::new(current));
@@ -112,7 +112,7 @@ impl LiveDefaults {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

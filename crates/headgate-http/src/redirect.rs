@@ -36,7 +36,7 @@ pub struct Redirects {
     keep: bool,
     /// Cookies are kept for each row.
     cookies: bool,
-    /// The cookie jar of the client; `None`: it keeps no cookies.
+    /// The cookie jar of the client, where its responses store their cookies; `None`: it keeps no cookies.
     jar: Option<SharedCookieJar>,
     /// The run's requests have a body, unless a row overrides it.
     has_body: bool,
@@ -156,10 +156,8 @@ impl Redirects {
         }
         let (set_cookies, url_of_cookies) =
             (headers.get_all("set-cookie"), CookieUrl::new(&from.origin, from.path.path()));
-        match &self.jar {
-            Some(jar) => jar.store(set_cookies, &url_of_cookies),
-            None if self.cookies => set_cookies.for_each(|set| chain.cookies.store(set, &url_of_cookies, now)),
-            None => {}
+        if self.cookies {
+            set_cookies.for_each(|set| chain.cookies.store(set, &url_of_cookies, now));
         }
         let shown_url = without_user(url.as_str()).into_owned();
         if self.keep {

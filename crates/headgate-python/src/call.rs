@@ -9,7 +9,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::Rate;
 use headgate_core::row::Outcome;
 use headgate_core::schedule::throttled::ThrottledBy;
-use headgate_engine::{Arrived, Call, CallState, CallWait, TimedOut};
+use headgate_engine::{Arrived, Call, CallState, CallTimeout, CallWait};
 use pyo3::prelude::*;
 
 use crate::fork_safe::ForkSafe;
@@ -44,7 +44,7 @@ impl NativeCall {
     fn look(&self, request: &Bound<'_, PyAny>) -> PyResult<(Option<NativeOutcome>, Option<String>)> {
         let Some(call) = self.0.get() else { return Ok((None, None)) };
         let mut call = lock(call);
-        Ok(match call.look() {
+        Ok(match call.check_timeouts() {
             CallState::Waits(_) => (None, None),
             CallState::WaitsLong(wait, _) => (None, Some(words(wait))),
             CallState::TimedOut(timed_out) => {
@@ -72,8 +72,8 @@ pub(crate) fn log_wait(request: &Bound<'_, PyAny>, wait: CallWait) -> PyResult<(
 }
 
 /// Returns the outcome of a call of this request whose timeout has passed.
-pub(crate) fn arrived_late(timed_out: &TimedOut, request: &Bound<'_, PyAny>) -> PyResult<Arrived> {
-    let TimedOut { wait, timeout, is_pool_timeout, attempts, elapsed } = timed_out;
+pub(crate) fn arrived_late(timed_out: &CallTimeout, request: &Bound<'_, PyAny>) -> PyResult<Arrived> {
+    let CallTimeout { wait, timeout, is_pool_timeout, attempts, elapsed } = timed_out;
     let (kind, option) = if *is_pool_timeout {
         (ErrorKind::PoolTimeout, "pool_timeout")
     } else {

@@ -1,15 +1,15 @@
-//! How long calls may take, as clients and calls say it.
+//! How long calls may take, by the options of clients and calls.
 
 use std::time::Duration;
 
 use headgate_engine::CallTimeouts;
 use pyo3::prelude::*;
 
-/// How long calls of a client may take, unless they say it themselves.
+/// How long calls of a client may take, unless they have timeouts of their own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallDefaults(CallTimeouts);
 
-/// How long one call may take, as far as it says so itself.
+/// How long one call may take, where it has timeouts of its own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OwnCallTimeouts {
     pub total: Option<Duration>,

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use headgate_core::clock;
-use headgate_core::row::ReplyTo;
 use headgate_engine::{Arrived, Call, CallState, Run, TakenOutcomes, WAKE_AT, WAKE_AT_OF_MANY, WakeCaller, Waker};
 use pyo3::prelude::*;
 
@@ -44,11 +43,6 @@ impl Submission {
         Self { run, completions, waker, descriptor }
     }
 
-    /// Returns what sends the outcome of a row here, and if the row is `followed`, its attempts.
-    fn reply_to(&self, number: u64, followed: bool) -> Option<Arc<ReplyTo>> {
-        if followed { self.completions.follow(number) } else { self.completions.reply_to(number) }
-    }
-
     /// Returns the attempts of followed rows that have ended, with the numbers of the rows.
     pub(crate) fn take_attempts(&self) -> Vec<(u64, NativeAttempt)> {
         NativeAttempt::numbered(self.completions.take_attempts(), &self.run)
@@ -66,7 +60,7 @@ impl Submission {
             if clock::now() < look_at {
                 continue;
             }
-            look_at = match py.detach(|| lock(call).look()) {
+            look_at = match py.detach(|| lock(call).check_timeouts()) {
                 CallState::Waits(until) => until,
                 CallState::WaitsLong(wait, until) => {
                     log_wait(request, wait)?;
@@ -124,7 +118,7 @@ impl CompletionQueue {
             let rows = requests.into_iter().zip(first_number..);
             submission.run.feed(
                 rows.map(|(request, number)| {
-                    request.for_reply(submission.reply_to(number, followed), &submission.waker)
+                    request.for_reply(submission.completions.reply_to(number, None, followed), &submission.waker)
                 })
                 .collect(),
             )

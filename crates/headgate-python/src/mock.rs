@@ -13,7 +13,7 @@ use headgate_core::error::{ErrorKind, Failure};
 use headgate_core::limits::HostBy;
 use headgate_core::mock_transport::{ConnectMock, MockSocket, MockTransport, Verdict};
 use headgate_core::origin::Origin;
-use headgate_core::virtual_clock::{self, LoopOf, Registered};
+use headgate_core::virtual_clock::{self, LoopOf, RegisteredTimer};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
@@ -54,7 +54,7 @@ struct MockConnector {
     /// Connections that the caller has not accepted yet: at most as many as the engines have lanes.
     waiting: Mutex<MockState>,
     /// The time of a virtual clock for which the event loop waits.
-    timer: Mutex<Option<Registered>>,
+    timer: Mutex<Option<RegisteredTimer>>,
 }
 
 enum MockState {
@@ -80,7 +80,7 @@ impl ConnectMock for TaggedConnector {
 }
 
 impl MockConnector {
-    fn set_timer(&self, timer: Option<Registered>) {
+    fn set_timer(&self, timer: Option<RegisteredTimer>) {
         *self.timer.lock().unwrap_or_else(PoisonError::into_inner) = timer;
     }
 

@@ -7,6 +7,9 @@ use headgate_core::{clock, virtual_clock};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
+/// The longest time that passes at once: a leap year.
+const MAX_ADVANCE: Duration = Duration::from_secs(366 * 86_400);
+
 /// Measures the time since it was created, on the clock of all engines; from `begin` to `end` that clock is virtual.
 #[pyclass(frozen, module = "headgate._headgate")]
 pub struct VirtualClock {
@@ -52,9 +55,12 @@ impl VirtualClock {
         drop(self.clock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Lets this time pass at once. Does nothing if the clock is not virtual.
+    /// Lets this time pass at once, which is a year at the most. Does nothing if the clock is not virtual.
     fn advance(&self, seconds: f64) -> PyResult<()> {
         let time = Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        if time > MAX_ADVANCE {
+            return Err(PyValueError::new_err("seconds must be a year (31622400) at the most"));
+        }
         if let Some(clock) = &*self.clock.lock().unwrap_or_else(PoisonError::into_inner) {
             clock.advance(time);
         }

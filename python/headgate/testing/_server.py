@@ -248,12 +248,12 @@ class MockServer:
         3600
 
         Args:
-            seconds: Seconds, or a `timedelta`.
+            seconds: Seconds, or a `timedelta`; a year at the most.
 
         Raises:
             RuntimeError: The mock has no virtual clock, or its block has ended.
             TypeError: `seconds` has the wrong type.
-            ValueError: `seconds` is negative.
+            ValueError: `seconds` is negative, or more than a year.
         """
         check("seconds", seconds, _ADVANCE)
         if self._clock is None or not self._is_virtual:

@@ -79,6 +79,8 @@ pub enum RetryDecision {
     /// No attempt follows, since the server may have acted on the request, and could not distinguish a second one from the
     /// first.
     NotIdempotent,
+    /// No attempt follows, only because the body can't be sent any more.
+    BodyConsumed,
     /// The next attempt starts at this time.
     At(Instant),
 }
@@ -161,9 +163,15 @@ impl FinishedAttempt {
 
     /// Returns whether another attempt at the row follows, and when.
     pub fn retry(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
-        if self.body_is_consumed {
-            return RetryDecision::No;
+        let decision = self.retry_with_body(rules, now, rng);
+        match decision {
+            RetryDecision::At(_) if self.body_is_consumed => RetryDecision::BodyConsumed,
+            _ => decision,
         }
+    }
+
+    /// Returns the same for a row whose body can be sent.
+    fn retry_with_body(&self, rules: &Retrying, now: Instant, rng: &mut Rng) -> RetryDecision {
         match self.new_credentials {
             Some(NewCredentials::Renewed | NewCredentials::Awaited) => return RetryDecision::At(now),
             Some(NewCredentials::Later(at)) => return RetryDecision::At(at.max(now) + LATER),
@@ -265,9 +273,16 @@ mod tests {
         assert!(is_retried(&rules, ended(None, Some(503)), &at_once));
         let retry = post.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1));
         assert_eq!(RetryDecision::NotIdempotent, retry);
-        for new_credentials in [None, Some(NewCredentials::Renewed)] {
-            let consumed = FinishedAttempt { body_is_consumed: true, new_credentials, ..post };
-            assert!(!is_retried(&rules, ended(Some(ErrorKind::Connect), None), &consumed));
+        let connect = ended(Some(ErrorKind::Connect), None);
+        for (expected, end, retries, new_credentials) in [
+            (RetryDecision::BodyConsumed, connect, 3, None),
+            (RetryDecision::BodyConsumed, connect, 0, Some(NewCredentials::Renewed)),
+            (RetryDecision::No, connect, 0, None),
+            (RetryDecision::NotIdempotent, post.end, 3, None),
+        ] {
+            let own = OwnRetrying { retries: Some(retries), ..OwnRetrying::default() };
+            let consumed = FinishedAttempt { end, own, body_is_consumed: true, new_credentials, ..post };
+            assert_eq!(expected, consumed.retry(&rules, post.started, &mut fastrand::Rng::with_seed(1)));
         }
     }
 

@@ -94,24 +94,10 @@ impl CompletionQueue {
         })
     }
 
-    /// Returns what sends the outcome of a row here.
-    pub fn reply_to(&self, number: u64) -> Option<Arc<ReplyTo>> {
-        Some(ReplyTo::new(self.me.upgrade()?, number, None))
-    }
-
-    /// Returns the same for a row that is a call, with these limits. `followed`: as in [`CompletionQueue::follow`].
-    pub(crate) fn reply_to_call(&self, number: u64, limits: CallLimits, followed: bool) -> Option<Arc<ReplyTo>> {
-        let me = self.me.upgrade()?;
-        Some(if followed {
-            ReplyTo::following(me, number, Some(limits))
-        } else {
-            ReplyTo::new(me, number, Some(limits))
-        })
-    }
-
-    /// Returns what sends the outcome of a row here, and its attempts as they end.
-    pub fn follow(&self, number: u64) -> Option<Arc<ReplyTo>> {
-        Some(ReplyTo::following(self.me.upgrade()?, number, None))
+    /// Returns what sends the outcome of a row here and, if the row is `followed`, its attempts as they end. `call`: its limits,
+    /// if it is a call.
+    pub fn reply_to(&self, number: u64, call: Option<CallLimits>, followed: bool) -> Option<Arc<ReplyTo>> {
+        Some(ReplyTo::new(self.me.upgrade()?, number, call, followed))
     }
 
     /// Takes the attempts that have ended, with the numbers of their rows. After [`CompletionQueue::take`], these are all

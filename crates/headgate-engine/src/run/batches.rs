@@ -297,7 +297,7 @@ impl BatchFlow {
     fn send(&mut self, mut rows: Vec<Row>) -> Result<(), JobError> {
         let count = rows.len();
         for (row, number) in rows.iter_mut().zip(self.next_row..) {
-            row.reply_to = self.completions.reply_to(number);
+            row.reply_to = self.completions.reply_to(number, None, false);
         }
         self.next_row += count as u64;
         self.outstanding += count;

@@ -6,13 +6,13 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use headgate_core::call::{CallLimits, CallStage};
+use headgate_core::call::{CallLimits, CallProgress, CallStage};
 use headgate_core::clock;
 use headgate_core::limits::Rate;
 use headgate_core::row::{ReplyTo, Row};
 use headgate_core::schedule::scheduler::lookup::RowWait;
 use headgate_core::schedule::throttled::ThrottledBy;
-use headgate_core::virtual_clock::{self, Registered};
+use headgate_core::virtual_clock::{self, RegisteredTimer};
 
 use super::handle::Run;
 use crate::engine::completion_queue::CompletionQueue;
@@ -45,6 +45,7 @@ pub struct Call {
     ends_at: Instant,
     /// When the wait for a slot is looked at next.
     pool_at: Option<Instant>,
+    /// When its present wait is looked at next; `None`: it was reported.
     reports_at: Option<Instant>,
     /// `None`: there was no virtual clock when it was submitted.
     timer: Option<LookTimer>,
@@ -54,7 +55,7 @@ pub struct Call {
 #[derive(Debug)]
 struct LookTimer {
     completions: Arc<CompletionQueue>,
-    registered: Option<Registered>,
+    registered: Option<RegisteredTimer>,
 }
 
 impl LookTimer {
@@ -92,12 +93,12 @@ pub enum CallState {
     /// It goes on, and has waited for long before its request could be sent. This is reported once.
     WaitsLong(CallWait, Instant),
     /// It was cancelled, as a timeout has passed.
-    TimedOut(TimedOut),
+    TimedOut(CallTimeout),
 }
 
 /// A call whose timeout has passed.
 #[derive(Debug)]
-pub struct TimedOut {
+pub struct CallTimeout {
     pub wait: CallWait,
     /// The timeout that has passed.
     pub timeout: Duration,
@@ -123,7 +124,7 @@ impl Call {
         let begun = clock::now();
         let CallTimeouts { total, pool, max_pause } = timeouts;
         let ends_at = begun + total;
-        let reply_to = completions.reply_to_call(number, CallLimits { ends_at, max_pause }, followed)?;
+        let reply_to = completions.reply_to(number, Some(CallLimits { ends_at, max_pause }), followed)?;
         let shared = Arc::downgrade(&reply_to);
         let ordinal = run.feed(vec![Row { reply_to: Some(reply_to), ..row }])?;
         let (pool_at, reports_at) = (pool.map(|pool| begun + pool), Some(begun + LONG_WAIT));
@@ -148,8 +149,8 @@ impl Call {
         self.run.cancel(self.ordinal);
     }
 
-    /// Looks at the call, when [`Call::next_look`] says so.
-    pub fn look(&mut self) -> CallState {
+    /// Cancels the row if a timeout has passed. To be called at [`Call::next_look`].
+    pub fn check_timeouts(&mut self) -> CallState {
         let state = self.state();
         let next_look = self.next_look();
         if let Some(timer) = &mut self.timer {
@@ -160,20 +161,22 @@ impl Call {
 
     fn state(&mut self) -> CallState {
         let now = clock::now();
-        let (stage, attempts) =
-            self.reply_to.upgrade().map_or((CallStage::Sent, 0), |reply_to| reply_to.progress().get());
+        let reply_to = self.reply_to.upgrade();
+        let progress = reply_to.as_ref().map(|reply_to| reply_to.progress());
+        let (stage, attempts) = progress.map_or((CallStage::Sent, 0), CallProgress::get);
+        let waits_since = progress.and_then(CallProgress::waits_since).unwrap_or(self.begun);
         let wait = self.run.wait_of(self.ordinal, stage, now);
         let is_in_flight = matches!(wait, CallWait::Attempt(_));
         let timed_out = |timeout, is_pool_timeout| {
             let elapsed = now.saturating_duration_since(self.begun);
             self.run.cancel(self.ordinal);
-            CallState::TimedOut(TimedOut { wait, timeout, is_pool_timeout, attempts, elapsed })
+            CallState::TimedOut(CallTimeout { wait, timeout, is_pool_timeout, attempts, elapsed })
         };
         if now >= self.begun + self.timeouts.total {
             if !is_in_flight || now >= self.begun + self.timeouts.total + GRACE {
                 return timed_out(self.timeouts.total, false);
             }
-            (self.ends_at, self.pool_at, self.reports_at) = (self.ends_at + GRACE, None, None);
+            (self.ends_at, self.pool_at, self.reports_at) = (self.begun + self.timeouts.total + GRACE, None, None);
         }
         if let Some(pool) = self.timeouts.pool.filter(|_| self.pool_at.is_some_and(|at| now >= at)) {
             if wait.is_for_a_slot() {
@@ -182,15 +185,15 @@ impl Call {
             // It may wait for a slot later.
             self.pool_at = (stage != CallStage::Sent).then(|| now + pool);
         }
-        let is_long = self.reports_at.is_some_and(|at| now >= at);
-        if is_long {
-            self.reports_at = None;
+        if self.reports_at.is_some_and(|at| now >= at) {
+            // A wait that begins from now on is not long before the next look.
+            let since = if wait == CallWait::Attempt(CallStage::Sent) { now } else { waits_since };
+            self.reports_at = Some(since + LONG_WAIT).filter(|at| now < *at);
+            if self.reports_at.is_none() {
+                return CallState::WaitsLong(wait, self.next_look());
+            }
         }
-        if is_long && wait != CallWait::Attempt(CallStage::Sent) {
-            CallState::WaitsLong(wait, self.next_look())
-        } else {
-            CallState::Waits(self.next_look())
-        }
+        CallState::Waits(self.next_look())
     }
 }
 
@@ -222,9 +225,7 @@ impl Run {
         match wait {
             RowWait::Dns => CallWait::Attempt(CallStage::Dns),
             // There are free lanes: a worker is about to start it.
-            RowWait::Lane if scheduler.is_needed() && in_flight < scheduler.rules().concurrency => {
-                CallWait::Attempt(stage)
-            }
+            RowWait::Lane if in_flight < scheduler.rules().concurrency => CallWait::Attempt(stage),
             RowWait::Lane => CallWait::Slot(scheduler.rules().concurrency),
             RowWait::Throttled(ThrottledBy::Rate, _) => CallWait::Rate(scheduler.rules().limits.rate),
             RowWait::Throttled(by, until) => {

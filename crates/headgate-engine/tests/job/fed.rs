@@ -49,7 +49,7 @@ impl Fed {
     pub fn feed(&self, rows: impl IntoIterator<Item = (String, OwnOptions)>) -> Option<u64> {
         let rows = rows.into_iter().zip(0..).map(|((url, own), number)| {
             let extra = RowExtra { own: Some(Box::new(own)), ..RowExtra::default() };
-            let reply_to = self.completions.reply_to(number);
+            let reply_to = self.completions.reply_to(number, None, false);
             Row { extra: Some(Box::new(extra)), reply_to, ..Row::new(0, url) }
         });
         self.run.feed(rows.collect())

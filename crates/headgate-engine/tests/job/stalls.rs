@@ -38,7 +38,7 @@ fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     let completions = CompletionQueue::new(Arc::<BlockingWaker>::default());
     let row = |number: u64| {
         let path = if number == 0 { "/1" } else { SLOW };
-        Row { reply_to: completions.reply_to(number), ..Row::new(0, url(server.address(), path)) }
+        Row { reply_to: completions.reply_to(number, None, false), ..Row::new(0, url(server.address(), path)) }
     };
     run.feed((0..50).map(row).collect()).expect("the run continues");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + MAX_WAIT);

@@ -55,7 +55,8 @@ impl Stream {
         let body = Arc::new(BodyStream::new(Box::new(move || of_body.wake())));
         let own = OwnOptions { stream: Some(body.clone()), timeout, ..OwnOptions::default() };
         let extra = RowExtra { own: Some(Box::new(own)), ..RowExtra::default() };
-        let row = Row { extra: Some(Box::new(extra)), reply_to: completions.reply_to(0), ..Row::new(0, url) };
+        let row =
+            Row { extra: Some(Box::new(extra)), reply_to: completions.reply_to(0, None, false), ..Row::new(0, url) };
         let ordinal = run.feed(vec![row]).unwrap();
         Self { completions, body, wake_ups, ordinal }
     }

@@ -110,7 +110,8 @@ impl PieceLength {
     fn of_open(open: &OpenFile) -> Result<Self, Failure> {
         let name = Path::new(&*open.name);
         let metadata = open.file.metadata().map_err(|error| unreadable(name, &error))?;
-        if metadata.len() < open.offset + open.length {
+        // A file may be positioned beyond its end: nothing of it is sent.
+        if open.length > 0 && metadata.len() < open.offset.saturating_add(open.length) {
             return Err(changed(name));
         }
         Ok(Self { bytes: open.length, version: Some(FileVersion::of(&metadata)) })
@@ -133,7 +134,7 @@ impl PieceLength {
     fn read_open(&self, open: &OpenFile, offset: u64, into: &mut [u8]) -> Result<(), Failure> {
         let name = Path::new(&*open.name);
         let metadata = open.file.metadata().map_err(|error| unreadable(name, &error))?;
-        self.read_version(&open.file, &metadata, name, open.offset + offset, into)
+        self.read_version(&open.file, &metadata, name, open.offset.saturating_add(offset), into)
     }
 
     fn read_version(

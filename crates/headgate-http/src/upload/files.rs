@@ -42,13 +42,13 @@ pub(super) struct FileUpload {
     unread_bytes: u64,
     at: BodyPosition,
     memory: MemoryBudget,
-    state: UploadState,
+    state: FileUploadState,
     /// The time in which the server waited for the disk.
     waited: Duration,
 }
 
 #[derive(Debug)]
-enum UploadState {
+enum FileUploadState {
     /// The last chunk was written.
     Ready,
     Reading {
@@ -91,7 +91,7 @@ impl FileUpload {
     pub(super) async fn begin(pieces: Arc<[BodyPiece]>, memory: MemoryBudget) -> Result<Self, Failure> {
         let contents = flatten(spawn_blocking(|| BodyContents::inspect(pieces)).await)?;
         let length = contents.length();
-        let (at, state, waited) = (BodyPosition::default(), UploadState::Ready, Duration::ZERO);
+        let (at, state, waited) = (BodyPosition::default(), FileUploadState::Ready, Duration::ZERO);
         Ok(Self { contents, length, unread_bytes: length, at, memory, state, waited })
     }
 
@@ -107,29 +107,29 @@ impl FileUpload {
 
     /// Returns whether a read is in progress, for which the server waits.
     pub(super) fn is_reading(&self) -> bool {
-        matches!(self.state, UploadState::Reading { .. })
+        matches!(self.state, FileUploadState::Reading { .. })
     }
 
     /// Returns the next chunk, which is never empty, once the previous one was written. Must not be called after the last chunk.
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
         loop {
             match &mut self.state {
-                UploadState::Ready => {
-                    self.state = UploadState::Reading { read: self.spawn_read(), since: clock::now() }
+                FileUploadState::Ready => {
+                    self.state = FileUploadState::Reading { read: self.spawn_read(), since: clock::now() }
                 }
-                UploadState::Reading { read, since } => {
+                FileUploadState::Reading { read, since } => {
                     let read = flatten(ready!(Pin::new(read).poll(cx)));
                     self.waited += clock::elapsed(*since);
-                    self.state = UploadState::Ready;
+                    self.state = FileUploadState::Ready;
                     let UploadChunk { bytes, end, written } = read?;
-                    self.state = UploadState::Writing(written);
+                    self.state = FileUploadState::Writing(written);
                     self.at = end;
                     self.unread_bytes -= bytes.len() as u64;
                     return Poll::Ready(Ok(bytes));
                 }
-                UploadState::Writing(written) => {
+                FileUploadState::Writing(written) => {
                     let _ = ready!(Pin::new(written).poll(cx));
-                    self.state = UploadState::Ready;
+                    self.state = FileUploadState::Ready;
                 }
             }
         }

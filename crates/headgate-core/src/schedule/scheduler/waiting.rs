@@ -117,6 +117,7 @@ impl Scheduler {
 
     fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
         if waiting.row.chain().is_some() {
+            waiting.row.record_wait();
             self.look_ahead.enters(&waiting.row);
             let turn = self.next_redirected_turn;
             self.hosts.at(index).redirected.push_back(WaitingRow { turn, row: waiting.row });
@@ -201,6 +202,7 @@ impl Scheduler {
         let first = before.map_or(first, |before| before.first);
         let was_refused = is_refused || before.is_some_and(|before| before.was_refused);
         row.set_before(Before { attempts: before.map_or(0, |before| before.attempts) + 1, first, was_refused });
+        row.record_wait();
         if self.is_stopped() {
             self.leave_row_undone(&row);
             return;
@@ -278,6 +280,7 @@ impl Scheduler {
         if self.is_stopped() {
             self.leave_row_undone(&row);
         } else {
+            row.record_wait();
             let host = self.hosts.at(index);
             let last = self.next_turn;
             self.next_turn += 1;

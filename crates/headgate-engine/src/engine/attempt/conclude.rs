@@ -18,7 +18,8 @@ use headgate_http::client::{LaneState, Pending, ReceivedResponse};
 use headgate_http::deadline::OwnWait;
 use headgate_http::reply::{NoReply, Reply};
 
-use super::record::Ended;
+use super::record::AttemptResult;
+use super::schedule::AfterAttempt;
 use super::{Attempt, Next, NoResponse, RowNow, Sending, Tried};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
@@ -104,11 +105,9 @@ impl Attempt<'_> {
             return Ok(Next::Done(Batch::HasRoom));
         }
         let status = reply.head.status;
-        let redirected = self.redirect(&mut reply, is_outside);
-        if redirected.is_none() {
-            self.store_cookies(HeadersRef::Kept(&reply.head.headers));
-        }
-        let mut chain = redirected.or_else(|| self.fall_back(&reply, sending));
+        // Before the redirect, whose request gets them.
+        self.store_cookies(HeadersRef::Kept(&reply.head.headers));
+        let mut chain = self.redirect(&mut reply, is_outside).or_else(|| self.fall_back(&reply, sending));
         if let Some(chain) = &mut chain {
             self.reserve_chain(chain, &mut reply, state).await;
         }
@@ -129,7 +128,7 @@ impl Attempt<'_> {
             sending.site.as_ref().filter(|_| chain.is_none()).and_then(|site| self.note_status(site, status));
         // A body that is handed out continues, unless the row is retried.
         let body_continues = open.is_some() && reply.failure.is_none() && chain.is_none();
-        let mut followed = self.record(|| Ended {
+        let mut followed = self.record(|| AttemptResult {
             span: self.span_until_now(state),
             status: Some(status),
             version: Some(reply.head.version),
@@ -138,8 +137,8 @@ impl Attempt<'_> {
             is_new_connection: sending.has_connected,
         });
         let now = clock::now();
-        let retry = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, &mut followed, now);
-        if retry == RowNow::Requeued {
+        let after = self.requeue_for_retry(end, Some(headers), body_continues, new_credentials, &mut followed, now);
+        if after == AfterAttempt::Requeued {
             if let Some(open) = open {
                 open.end(state);
             }
@@ -156,7 +155,7 @@ impl Attempt<'_> {
             Box::pin(self.stream_body(span, (reply, remote_addr), open, state)).await;
             return Ok(Next::Done(Batch::HasRoom));
         }
-        let failure = reply.failure.take().map(|failure| self.explain_consumed(failure, end));
+        let failure = reply.failure.take().map(|failure| explain_consumed(failure, after));
         let row = self.share.lanes.take(self.lane);
         let response = self.response_of(&row, span, reply, failure.is_some(), selected.as_deref());
         let outcome = self.share.outcome(row, Some(span));
@@ -178,7 +177,7 @@ impl Attempt<'_> {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure.clone());
         }
         let mut followed = tried.as_ref().and_then(|tried| {
-            self.record(|| Ended {
+            self.record(|| AttemptResult {
                 span: span.unwrap_or_else(Span::none),
                 status: None,
                 version: None,
@@ -187,14 +186,15 @@ impl Attempt<'_> {
                 is_new_connection: tried.has_connected,
             })
         });
-        if self.requeue_for_retry(end, None, false, None, &mut followed, clock::now()) == RowNow::Requeued {
+        let after = self.requeue_for_retry(end, None, false, None, &mut followed, clock::now());
+        if after == AfterAttempt::Requeued {
             return Batch::HasRoom;
         }
         if let Some(followed) = followed {
             followed.report(None);
         }
         let remote_addr = tried.and_then(|tried| tried.remote_addr);
-        let failure = self.explain_consumed(failure, end);
+        let failure = explain_consumed(failure, after);
         let row = self.share.lanes.take(self.lane);
         self.share.record(Outcome { remote_addr, ..self.share.failed(row, span, failure) }).await
     }
@@ -230,16 +230,6 @@ impl Attempt<'_> {
             reply.failure = Some(failure);
             None
         })
-    }
-
-    /// Returns the failure of a row. It says so if the row was not retried because its body can't be sent once more.
-    fn explain_consumed(&self, failure: Failure, end: AttemptEnd) -> Failure {
-        if !end.is_retryable(self.share.shared.scheduler.retry_on()) || !self.row(Row::is_body_consumed) {
-            return failure;
-        }
-        let Failure { reason: Reason { message, detail }, .. } = failure;
-        let message = format!("{message}; a retry needs the body {SECOND_SENDING}");
-        Failure { reason: Reason { message: message.into(), detail }, ..failure }
     }
 
     /// Makes the next request of a redirect chain: at once or, where rows are throttled, when the scheduler starts the row again.
@@ -313,4 +303,14 @@ impl Attempt<'_> {
             saved: reply.saved.filter(|_| !failed).and_then(|saved| saved.ok()?.keep()),
         }
     }
+}
+
+/// Returns the failure of a row. It says so if the row was not retried because its body can't be sent once more.
+fn explain_consumed(failure: Failure, after: AfterAttempt) -> Failure {
+    if after != AfterAttempt::BodyConsumed {
+        return failure;
+    }
+    let Failure { reason: Reason { message, detail }, .. } = failure;
+    let message = format!("{message}; a retry needs the body {SECOND_SENDING}");
+    Failure { reason: Reason { message: message.into(), detail }, ..failure }
 }

@@ -7,8 +7,8 @@ use headgate_core::target;
 use super::Attempt;
 
 impl Attempt<'_> {
-    /// Stores the cookies that a response to the row's request sets; those of a redirect that is followed are stored with it.
-    /// A response that fails or is retried sets cookies, too.
+    /// Stores the cookies that a response to the row's request sets, whatever becomes of it: one that fails, is redirected or is
+    /// retried sets cookies, too.
     pub(super) fn store_cookies(&self, headers: HeadersRef<'_>) {
         let Some(jar) = &self.share.shared.limits.response.cookies else { return };
         let set_cookies = headers.get_all("set-cookie");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::error::Failure;
 use headgate_core::row::{AttemptRecord, ReplyTo};
 use headgate_http::client::LaneState;
@@ -12,7 +13,7 @@ use super::Attempt;
 use crate::engine::lanes::Span;
 
 /// What an attempt has come to.
-pub(super) struct Ended<'a> {
+pub(super) struct AttemptResult<'a> {
     pub(super) span: Span,
     pub(super) status: Option<u16>,
     pub(super) version: Option<Version>,
@@ -37,11 +38,11 @@ impl Followed {
 
 impl Attempt<'_> {
     /// Returns a record of the attempt, if a caller follows the attempts of the row. `ended` is only called then.
-    pub(super) fn record<'e>(&self, ended: impl FnOnce() -> Ended<'e>) -> Option<Followed> {
+    pub(super) fn record<'e>(&self, ended: impl FnOnce() -> AttemptResult<'e>) -> Option<Followed> {
         if !self.row(|row| row.follower().is_some()) {
             return None;
         }
-        let Ended { span, status, version, failure, remote_addr, is_new_connection } = ended();
+        let AttemptResult { span, status, version, failure, remote_addr, is_new_connection } = ended();
         let (row, follower, span) = self.row(|row| Some((row.to_shown(), row.follower()?.clone(), span.whole(row))))?;
         let attempt = Box::new(AttemptRecord {
             number: row.attempts_before() + 1,
@@ -63,6 +64,6 @@ impl Attempt<'_> {
     /// Returns when the attempt began and how long the server has taken until now.
     pub(super) fn span_until_now(&self, state: &LaneState) -> Span {
         let excused = state.deadline.excused();
-        Span { started: self.started, elapsed: self.started.elapsed().saturating_sub(excused) }
+        Span { started: self.started, elapsed: clock::elapsed(self.started).saturating_sub(excused) }
     }
 }

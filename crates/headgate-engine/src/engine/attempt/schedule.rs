@@ -17,6 +17,16 @@ use super::record::Followed;
 use super::{Attempt, RowNow, SendAt};
 use crate::engine::lanes::Span;
 
+/// What becomes of a row whose attempt has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AfterAttempt {
+    Requeued,
+    /// The attempt was the last one.
+    Final,
+    /// The attempt was the last one, because the body can't be sent any more.
+    BodyConsumed,
+}
+
 impl Attempt<'_> {
     /// Sets the timeouts of the attempt.
     pub(super) fn set_deadline(&self, state: &mut LaneState) {
@@ -141,7 +151,7 @@ impl Attempt<'_> {
         new_credentials: Option<NewCredentials>,
         followed: &mut Option<Followed>,
         now: Instant,
-    ) -> RowNow {
+    ) -> AfterAttempt {
         let Self { share, lane, started } = *self;
         let host = if body_continues { share.lanes.host(lane) } else { share.lanes.take_host(lane) };
         let pause = headers
@@ -154,7 +164,7 @@ impl Attempt<'_> {
             && !evidence.is_failure()
             && !end.is_retryable(scheduler.retry_on());
         if host.is_none() && says_nothing && !scheduler.is_needed() {
-            return RowNow::InLane;
+            return AfterAttempt::Final;
         }
         let is_silent = evidence == HostEvidence::Silent;
         let mut attempt = self.row(|row| FinishedAttempt {
@@ -196,16 +206,17 @@ impl Attempt<'_> {
             retry
         });
         match retry {
-            RetryDecision::No => RowNow::InLane,
+            RetryDecision::No => AfterAttempt::Final,
+            RetryDecision::BodyConsumed => AfterAttempt::BodyConsumed,
             RetryDecision::NotIdempotent => {
                 share.stats().figures.retries.not_retried += 1;
-                RowNow::InLane
+                AfterAttempt::Final
             }
             RetryDecision::At(_) => {
                 share.stats().figures.record_retry(end, now.saturating_duration_since(started));
                 // It may be due before anything else that the worker waits for.
                 share.wake();
-                RowNow::Requeued
+                AfterAttempt::Requeued
             }
         }
     }

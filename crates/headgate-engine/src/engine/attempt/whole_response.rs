@@ -11,8 +11,9 @@ use headgate_http::method::refuses_head;
 use headgate_http::origin_credentials::refuses_credentials;
 use headgate_table::columns::select::NO_BODY;
 
-use super::record::Ended;
-use super::{Attempt, RowNow, Sending};
+use super::record::AttemptResult;
+use super::schedule::AfterAttempt;
+use super::{Attempt, Sending};
 use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 
@@ -75,7 +76,7 @@ impl Attempt<'_> {
         }
         self.note_acceptance(site, head.status);
         let span = Span { started: self.started, elapsed: at.saturating_duration_since(self.started) };
-        let mut followed = self.record(|| Ended {
+        let mut followed = self.record(|| AttemptResult {
             span,
             status: Some(head.status),
             version: Some(head.version),
@@ -83,7 +84,7 @@ impl Attempt<'_> {
             remote_addr: state.connected_to(),
             is_new_connection: sending.has_connected,
         });
-        if self.requeue_for_retry(end, Some(headers), false, None, &mut followed, at) == RowNow::Requeued {
+        if self.requeue_for_retry(end, Some(headers), false, None, &mut followed, at) == AfterAttempt::Requeued {
             return Some(Batch::HasRoom);
         }
         if let Some(followed) = followed {

@@ -10,7 +10,7 @@ use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::RequestOptions;
 use headgate_core::token_source::{SecretFile, TokenSource};
-use headgate_core::virtual_clock::{self, Registered, Working};
+use headgate_core::virtual_clock::{self, RegisteredTimer, Working};
 use headgate_http::defaults::Defaults;
 use headgate_http::idempotency_key::KeySalt;
 
@@ -165,7 +165,7 @@ impl Renewer {
     }
 
     /// Has a virtual clock end the wait at this time.
-    fn wake_at(&self, at: Instant) -> Option<Registered> {
+    fn wake_at(&self, at: Instant) -> Option<RegisteredTimer> {
         let renewal = self.renewal.clone();
         virtual_clock::call_at(at, move || {
             // Under the lock, so that the thread does not miss it between its check and its wait.

@@ -216,7 +216,7 @@ proptest! {
                 let attempt = FinishedAttempt { requested_pause, ..attempt(&row, began, end) };
                 match scheduler.finish_attempt(host, || None, &attempt, || (row, host, None), now) {
                     RetryDecision::At(_) => deferred.extend(scheduler.drain_deferred()),
-                    RetryDecision::No | RetryDecision::NotIdempotent => prop_assert!(ended.insert(ordinal), "it ended twice"),
+                    RetryDecision::No | RetryDecision::NotIdempotent | RetryDecision::BodyConsumed => prop_assert!(ended.insert(ordinal), "it ended twice"),
                 }
             }
             prop_assert!(scheduler.look_ahead.rows() <= scene.max_rows + scene.lanes + 1);

@@ -327,7 +327,9 @@ impl Simulation<'_> {
             let name = || Some(format!("h{number}").into());
             match self.scheduler.finish_attempt(host, name, &attempt, || (row, host, name()), self.now) {
                 RetryDecision::At(_) => {}
-                RetryDecision::No | RetryDecision::NotIdempotent => self.end(ordinal, end.error),
+                RetryDecision::No | RetryDecision::NotIdempotent | RetryDecision::BodyConsumed => {
+                    self.end(ordinal, end.error)
+                }
             }
         }
     }
