@@ -18,7 +18,7 @@ use headgate_core::origin::Origin;
 use headgate_core::reason::{Reason, shown};
 use headgate_core::redirect_chain::{Hop, RedirectChain};
 use headgate_core::row::{MAX_URL_BYTES, Row, RowBody};
-use headgate_core::target::{self, Target};
+use headgate_core::target;
 use headgate_core::url_user::without_user;
 use http::{HeaderValue, Method};
 use url::Url;
@@ -152,7 +152,8 @@ impl Redirects {
         chain.from_outside |= is_outside;
         if chain.visited.is_empty() {
             base.set_fragment(None);
-            chain.visited.push(self.fingerprint(method, &base, &from, &chain));
+            let cookies = row.sent_headers().and_then(|(_, cookies)| cookies);
+            chain.visited.push(fingerprint(method, &base, cookies));
         }
         let (set_cookies, url_of_cookies) =
             (headers.get_all("set-cookie"), CookieUrl::new(&from.origin, from.path.path()));
@@ -169,7 +170,8 @@ impl Redirects {
         }
         chain.is_foreign |= to.origin != from.origin;
         let changed = changed_method(status, method);
-        let request = self.fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, &to, &chain);
+        let cookies = cookies::header(self.jar.as_ref(), Some(&chain), &to.origin, to.path.path());
+        let request = fingerprint(changed.as_ref().map_or(method, Method::as_str), &url, cookies.as_ref());
         if chain.visited.contains(&request) {
             let reason = Reason::new("the redirect leads back to a request that was made before").with(shown_url);
             return Err(Failure::new(ErrorKind::RedirectLoop, reason).lasting());
@@ -192,14 +194,13 @@ impl Redirects {
         chain.url = String::from(url).into();
         Ok(Some(Box::new(chain)))
     }
+}
 
-    /// Returns a hash of a request by which loops are detected: of its method, its URL and the cookies that servers have set.
-    fn fingerprint(&self, method: &str, url: &Url, target: &Target, chain: &RedirectChain) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let cookies = cookies::header(self.jar.as_ref(), Some(chain), &target.origin, target.path.path());
-        (method, url.as_str(), cookies.as_ref().map(HeaderValue::as_bytes)).hash(&mut hasher);
-        hasher.finish()
-    }
+/// Returns a hash of a request by which loops are detected: of its method, its URL and the cookies that servers have set.
+fn fingerprint(method: &str, url: &Url, cookies: Option<&HeaderValue>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (method, url.as_str(), cookies.map(HeaderValue::as_bytes)).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn is_redirect(status: u16) -> bool {

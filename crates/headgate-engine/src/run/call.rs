@@ -212,12 +212,13 @@ impl CallWait {
 impl Run {
     /// Returns what a row of a caller waits for, whose attempts have recorded this stage.
     fn wait_of(&self, ordinal: u64, stage: CallStage, now: Instant) -> CallWait {
-        let Some(assigned) = &self.assigned else { return CallWait::Attempt(stage) };
+        let Some(assigned) = self.assigned.as_ref().filter(|_| stage == CallStage::Waiting) else {
+            return CallWait::Attempt(stage);
+        };
         // Before the scheduler is locked, which is done for longer.
         let in_flight = assigned.in_flight();
         let (mut scheduler, awake) = assigned.scheduler.lock_at(now);
         let wait = match scheduler.wait_of(ordinal, awake) {
-            None if stage != CallStage::Waiting => return CallWait::Attempt(stage),
             // It is queued for the scheduler or for a worker.
             None => scheduler.throttled_by().map_or(RowWait::Lane, |by| RowWait::Throttled(by, None)),
             Some(wait) => wait,

@@ -21,6 +21,9 @@ impl Scheduler {
             return;
         }
         let is_redirected = row.chain().is_some();
+        if is_redirected {
+            row.record_wait();
+        }
         let is_new = is_redirected || self.newest.is_none_or(|newest| row.ordinal > newest);
         if !is_redirected {
             self.newest = self.newest.max(Some(row.ordinal));
@@ -117,7 +120,6 @@ impl Scheduler {
 
     fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
         if waiting.row.chain().is_some() {
-            waiting.row.record_wait();
             self.look_ahead.enters(&waiting.row);
             let turn = self.next_redirected_turn;
             self.hosts.at(index).redirected.push_back(WaitingRow { turn, row: waiting.row });

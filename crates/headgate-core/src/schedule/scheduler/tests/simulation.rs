@@ -328,7 +328,7 @@ impl Simulation<'_> {
             match self.scheduler.finish_attempt(host, name, &attempt, || (row, host, name()), self.now) {
                 RetryDecision::At(_) => {}
                 RetryDecision::No | RetryDecision::NotIdempotent | RetryDecision::BodyConsumed => {
-                    self.end(ordinal, end.error)
+                    self.end(ordinal, end.error);
                 }
             }
         }
