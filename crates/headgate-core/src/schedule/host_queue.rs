@@ -9,7 +9,7 @@ use super::breaker::{Allowed, Breaker};
 use super::network::View;
 use super::rate_limiter::RequestLimiter;
 use super::retry_budget::{Load, RetryBudget};
-use super::rows_to_cancel::RowsToCancel;
+use super::rows_to_cancel::{RowsToCancel, position_by_order};
 use super::throttled::{HostFigures, ThrottledBy};
 use crate::limits::{HostConcurrency, Limits};
 use crate::row::Row;
@@ -331,6 +331,11 @@ impl HostQueue {
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
         let waiting = self.redirected.iter().chain(&self.new_rows).map(|waiting| &waiting.row);
         waiting.chain(self.retries.values())
+    }
+
+    /// Returns whether a row that had no attempt yet is found by the order of ordinals: one that waits may not be.
+    pub(super) fn has_new_row(&self, ordinal: u64) -> bool {
+        position_by_order(&self.new_rows, ordinal, |waiting| &waiting.row).is_some()
     }
 
     pub(super) fn peek(&self, next: NextRow) -> Option<&Row> {

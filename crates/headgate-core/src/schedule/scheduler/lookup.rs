@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Scheduler;
-use crate::schedule::host_queue::Readiness;
+use crate::schedule::host_queue::{HostQueue, Readiness};
 use crate::schedule::throttled::ThrottledBy;
 
 /// What a row waits for that no attempt is made of now.
@@ -20,15 +20,16 @@ pub enum RowWait {
 impl Scheduler {
     /// Returns what a row waits for here; `None`: it is not here. Times are awake times.
     ///
-    /// It looks at all rows before this one.
+    /// It finds most rows by the order of ordinals at each host, and otherwise looks at all rows.
     pub fn wait_of(&mut self, ordinal: u64, now: Instant) -> Option<RowWait> {
         if self.addresses.rows().any(|row| row.ordinal == ordinal) {
             return Some(RowWait::Dns);
         }
-        let index = self
-            .hosts
-            .indices()
-            .find(|index| self.hosts.get(*index).is_some_and(|host| host.rows().any(|row| row.ordinal == ordinal)))?;
+        let mut find = |is_here: fn(&HostQueue, u64) -> bool| {
+            self.hosts.indices().find(|index| self.hosts.get(*index).is_some_and(|host| is_here(host, ordinal)))
+        };
+        let index = find(HostQueue::has_new_row)
+            .or_else(|| find(|host, ordinal| host.rows().any(|row| row.ordinal == ordinal)))?;
         let host = self.hosts.at(index);
         let due = host.retries.iter().find(|(_, row)| row.ordinal == ordinal).map(|((due, _), _)| *due);
         let (readiness, next) = host.evaluate(now);
