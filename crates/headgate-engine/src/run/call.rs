@@ -186,9 +186,11 @@ impl Call {
             self.pool_at = (stage != CallStage::Sent).then(|| now + pool);
         }
         if self.reports_at.is_some_and(|at| now >= at) {
-            // A wait that begins from now on is not long before the next look.
-            let since = if wait == CallWait::Attempt(CallStage::Sent) { now } else { waits_since };
-            self.reports_at = Some(since + LONG_WAIT).filter(|at| now < *at);
+            // While the server is waited for, the intervals grow, so that a call of hours is not looked at every few seconds.
+            let sent_for = now.saturating_duration_since(self.begun).max(LONG_WAIT);
+            let is_sent = wait == CallWait::Attempt(CallStage::Sent);
+            let at = if is_sent { now + sent_for } else { waits_since + LONG_WAIT };
+            self.reports_at = Some(at).filter(|at| now < *at);
             if self.reports_at.is_none() {
                 return CallState::WaitsLong(wait, self.next_look());
             }
