@@ -377,3 +377,14 @@ def test_a_long_wait_is_logged_in_a_loop(server: str, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, logger="headgate"):
         asyncio.run(main())
     assert [f"GET {server}/2 waits for its turn, by rate='1/m'"] == [record.getMessage() for record in caplog.records]
+
+
+def test_a_lookup_that_takes_longer_than_the_call_may_is_a_timeout_of_the_call() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with headgate.Client(dns_server=address) as client, in_time():
+            with pytest.raises(headgate.TotalTimeout, match="the hostname was not resolved before the total timeout"):
+                client.get("http://slow.example/", total_timeout=0.2)
+            with pytest.raises(headgate.DnsError):
+                client.get("http://slow.example/", connect_timeout=0.2, retries=0)

@@ -1,7 +1,7 @@
 //! How a lane comes by a connection, or by a stream on one that speaks HTTP/2.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headgate_core::call::CallStage;
 use headgate_core::clock;
@@ -151,6 +151,10 @@ impl Client {
         let connected = match found {
             // Boxed: connecting needs far more memory than an exchange, and lanes rarely do it.
             Ok(found) => Box::pin(self.connector.connect(&route.key, &route.host, found, by)).await,
+            // As for connecting, the total timeout is the cause, and not the host.
+            Err(failure) if failure.kind == ErrorKind::Dns && is_total_timeout(by, found_at) => {
+                Err(timed_out("the hostname was not resolved before the total timeout passed", by))
+            }
             Err(failure) => Err(failure),
         };
         lane.connected.connections += u64::from(connected.is_ok());
@@ -232,6 +236,10 @@ impl Client {
             Err(timed_out(message, by))
         })
     }
+}
+
+fn is_total_timeout(by: ConnectBy, now: Instant) -> bool {
+    by.option == OptionName::TotalTimeout && now >= by.time
 }
 
 /// Returns the option that limits the attempt: its own timeout, or the total timeout of the row.
