@@ -55,7 +55,7 @@ class OpenStreams:
         Raises:
             PoolTimeout: It has as many streams open as the client makes requests at a time.
         """
-        if self.has_all(kind):
+        if self._open and self.has_all(kind):  # most clients have no open streams
             raise self._refusal(kind, self._max_open, request)
 
     def has_all(self, kind: Kind) -> bool:

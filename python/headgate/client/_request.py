@@ -169,7 +169,7 @@ class Request(Generic[Tag_co]):
             raise TypeError(f"url must be text, not {kind_of(self.url)}")
         if self.auth is None:
             base_url = without_user(base_url)
-        method = method_of(self.method)
+        method = self.method if self.method == "GET" else method_of(self.method)
         url = joined(base_url, self.url) if base_url else self.url
         if self.params is not None or of_client:
             url = with_query(url, self.params, of_client)
