@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use headgate_core::error::JobError;
+use headgate_core::error::{JobError, cause};
 
 use super::{Ending, Sink};
 use crate::columns::builder::OutcomeBatch;
@@ -25,7 +25,7 @@ impl StreamSink<File> {
     pub(super) fn standard_output(encoder: Arc<LineEncoder>) -> Result<Self, JobError> {
         // `io::stdout` would search buffered data for line ends, and would not report that the output is closed.
         let descriptor = io::stdout().as_fd().try_clone_to_owned();
-        let descriptor = descriptor.map_err(|error| JobError::of_file("can't write to", "standard output", &error))?;
+        let descriptor = descriptor.map_err(|error| unwritable("standard output", &error))?;
         Ok(Self::new(File::from(descriptor), encoder, "standard output"))
     }
 }
@@ -39,7 +39,7 @@ impl<W: Write + Send> StreamSink<W> {
         match result {
             Ok(()) => Ok(ControlFlow::Continue(())),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-            Err(error) => Err(JobError::of_file("can't write to", self.name, &error)),
+            Err(error) => Err(unwritable(self.name, &error)),
         }
     }
 }
@@ -58,6 +58,11 @@ impl<W: Write + Send> Sink for StreamSink<W> {
         let flushed = self.out.flush();
         self.checked(flushed).map(|_| ())
     }
+}
+
+/// Returns the error of a stream. The same command can't continue a job that has written to one.
+fn unwritable(name: &str, error: &io::Error) -> JobError {
+    JobError::storage(format!("can't write to {name}: {}", cause(error)))
 }
 
 #[cfg(test)]
