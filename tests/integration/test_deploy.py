@@ -107,7 +107,7 @@ def test_jobs_of_kubernetes_read_their_config_and_do_not_repeat_what_would_end_i
     [codes] = [rule["onExitCodes"]["values"] for rule in spec["podFailurePolicy"]["rules"] if "onExitCodes" in rule]
     assert ENDINGS == set(codes)
     [container] = spec["template"]["spec"]["containers"]
-    words = container.get("args") or ["fetch", "--config", *container["command"][2:]]
+    words = container.get("args") or ["fetch", "--config", *container["command"][3:]]
     values = _fetch_flags.parser().read([word for word in words[1:] if not word.startswith("--config")])
     assert values is not None
     assert [] == values.mistakes
@@ -115,7 +115,8 @@ def test_jobs_of_kubernetes_read_their_config_and_do_not_repeat_what_would_end_i
     mounted = {mount["name"] for mount in container["volumeMounts"]}
     assert mounted == {volume["name"] for volume in spec["template"]["spec"]["volumes"]}
     config, _ = documents("config.yaml")
-    assert "headgate.toml" in config["data"]
+    assert {"headgate.toml", "nightly.sh"} == set(config["data"])
+    assert NIGHTLY.read_text(encoding="utf-8") == config["data"]["nightly.sh"]
 
 
 def documents(name: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 The values are read as if they had been typed; what was typed on the command line wins.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -90,6 +89,8 @@ class Config:
             elif value is not flag.names[-1].startswith("--no-"):
                 typed[dest] = flag.value
         elif dest == _JSON and isinstance(value, dict | list):
+            import json  # noqa: PLC0415 - not for the help
+
             typed[dest] = json.dumps(value)
         elif isinstance(value, dict) and flag.repeats:
             self._add_pairs(typed, dest, value)
