@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from headgate import _mocks, _native
 from headgate._url_user import without_user
@@ -18,38 +18,37 @@ if TYPE_CHECKING:
     from headgate.client._request import Native, NativeRequest
 
 _lock = threading.Lock()
-_process = 0
-"""The number of forks that led to this process: cheaper to read than the process ID."""
 
 
 def _after_fork() -> None:
-    global _lock, _process  # noqa: PLW0603 - a lock that a thread of the parent held would never be released
+    global _lock  # noqa: PLW0603 - a lock that a thread of the parent held would never be released
     _lock = threading.Lock()
-    _process += 1
+    Engine.process += 1
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
 class Engine:
-    """Owns the native client. After a fork, the child creates its own, and does not touch the parent's."""
+    """Owns the native client. After a fork, the child creates its own, and does not touch the parent's.
+
+    Attributes:
+        process: The current process, as the number of forks that led to it: cheaper to read than the process ID.
+    """
+
+    process: ClassVar[int] = 0
 
     def __init__(self, options: ClientOptions, of: str) -> None:
         self.options = options
         self.of = of
         self._header_changes: dict[str, list[tuple[str, bytes | None]]] = {}
         self._first_headers: frozenset[str] = frozenset()
-        self._process = _process
+        self._process = self.process
         self._changes = -1
         self._unmocked: _native.Client | None = None
         self._mocked: tuple[object, _native.Client] | None = None
         self._native = self._refresh()
         self.is_closed: bool = False
-
-    @property
-    def process(self) -> int:
-        """The current process, as the number of forks that led to it."""
-        return _process
 
     @property
     def native(self) -> _native.Client:
@@ -103,12 +102,12 @@ class Engine:
     def _refresh(self) -> _native.Client:
         """Returns the native client for this process and the active mock, and creates it if necessary."""
         with _lock:
-            if self._process != _process and self.options.app is not None:
+            if self._process != self.process and self.options.app is not None:
                 self.options.app.renew()
             changes, mock = _mocks.changes, self.options.mock
-            if self._process != _process:
+            if self._process != self.process:
                 # These belong to the parent: dropping them leaks them, and does not close them.
-                self._process, self._unmocked, self._mocked = _process, None, None
+                self._process, self._unmocked, self._mocked = self.process, None, None
             if mock is None:
                 self._mocked = None
                 native = self._unmocked = self._unmocked or self._create()

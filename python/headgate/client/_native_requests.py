@@ -87,7 +87,11 @@ def natives_of(requests: list[RequestLike], options: ClientOptions) -> list[Nati
     base_url, params, has_function = options.base_url, options.params, is_function(options.auth)
     if set(map(type, requests)) == {str} and not params and not has_function:
         urls = cast("list[str]", requests)
-        return [joined(base_url, url) for url in urls] if base_url else [*urls]
+        # As `joined` does, without a call for each of those that are relative.
+        root = base_url.rstrip("/")
+        if not base_url:
+            return [*urls]
+        return [f"{root}/{url.lstrip('/')}" if url and "://" not in url else joined(base_url, url) for url in urls]
     natives: list[Native] = []
     for index, request in enumerate(requests):
         if isinstance(request, str) and not has_function:
