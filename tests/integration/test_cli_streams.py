@@ -79,6 +79,11 @@ def test_a_mistake_is_one_without_standard_error(tmp_path: Path) -> None:
     assert 2 == shell('"$0" fetch --unknown 2>&-', tmp_path).returncode
 
 
+def test_standard_input_that_is_closed_is_a_mistake_where_a_flag_reads_it(tmp_path: Path) -> None:
+    done = shell('"$0" fetch http://localhost/ -o results --bearer @- <&-', tmp_path)
+    assert (2, True) == (done.returncode, "can't read standard input: it is closed" in done.stderr)
+
+
 def test_ctrl_c_while_the_command_starts_prints_no_traceback(tmp_path: Path) -> None:
     number = 1
     while True:

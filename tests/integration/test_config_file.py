@@ -167,3 +167,22 @@ def test_other_verbs_have_their_own_table(config: Path) -> None:
         run("fetch", f"{server}/[1-5]", "-o", "results", check=0)
     config.write_text('[show]\nrows = 2\n\n[fetch]\nunknown = "is a mistake of fetch alone"\n')
     assert "2 of 5 rows" in run("show", "results", "--config", "headgate.toml", check=0).stdout
+
+
+def test_a_switch_that_is_typed_in_its_opposite_form_wins(config: Path) -> None:
+    config.write_text("[fetch]\nquiet = true\n")
+    with serving() as server:
+        assert "done: 1 row" in fetch(f"{server}/1", "-o", "loud", "--no-quiet").stderr
+        assert "" == fetch(f"{server}/1", "-o", "quiet").stderr
+
+
+def test_values_that_json_does_not_have_and_headers_named_as_secret_are_mistakes(config: Path) -> None:
+    config.write_text(
+        '[fetch]\nsecret_headers = ["X-Internal"]\njson = { day = 2026-01-01 }\n'
+        '[fetch.headers]\nX-Internal = "s3cr3t"\n'
+    )
+    done = fetch("http://localhost/", "-o", "results")
+    of_json, of_header = done.errors()
+    assert "json has a value that JSON doesn't have" in of_json
+    assert "headers has a value of X-Internal, which is a secret" in of_header
+    assert "s3cr3t" not in done.stderr

@@ -34,11 +34,15 @@ class Config:
         for flag in flags:
             self._flags.setdefault(flag.dest, flag)
         self._mistake = mistake
+        self._secret_headers: set[str] = set()
 
     def read(self, inputs: str) -> dict[str, Any]:
         """Returns what would have been typed, by `dest`; `inputs` is the `dest` of the argument."""
         table = self._table()
         typed: dict[str, Any] = {}
+        secret_headers = table.get("secret_headers", [])
+        names = secret_headers if isinstance(secret_headers, list) else [secret_headers]
+        self._secret_headers = {name.lower() for name in names if isinstance(name, str)}
         for key, value in table.items():
             if key == inputs:
                 typed[key] = self._texts(key, value if isinstance(value, list) else [value])
@@ -91,7 +95,10 @@ class Config:
         elif dest == _JSON and isinstance(value, dict | list):
             import json  # noqa: PLC0415 - not for the help
 
-            typed[dest] = json.dumps(value)
+            try:
+                typed[dest] = json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError):
+                self._mistake(f"{self.where(dest)} has a value that JSON doesn't have, such as a date or nan")
         elif isinstance(value, dict) and flag.repeats:
             self._add_pairs(typed, dest, value)
         else:
@@ -129,7 +136,7 @@ class Config:
         header = text.partition(":")[0].strip()
         if text.startswith(REFERENCES):
             typed.setdefault(dest, []).append(text)
-        elif dest in _HEADERS and is_credential(header):
+        elif dest in _HEADERS and (is_credential(header) or header.lower() in self._secret_headers):
             advice = f'write [{self._verb}.headers] and {header} = "env:VARIABLE", or a file of headers as "@FILE"'
             self._mistake(f"{self.where(dest)} has a value of {header}, which is a secret: {advice}")
         elif dest in _SECRETS or (dest == _PROXY and without_user(text) != text):

@@ -77,5 +77,8 @@ class Files:
         if self._taken_by:
             self._values.wrong(name, f"@- and {self._taken_by} can't both read standard input")
             return None
+        if sys.stdin is None:
+            self._values.wrong(name, "can't read standard input: it is closed")
+            return None
         self._taken_by = f"{self._values.name_of(name)} @-"
         return sys.stdin.buffer.read(max_bytes)

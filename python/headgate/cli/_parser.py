@@ -197,7 +197,7 @@ class Parser:
         """Adds the values of the file that `--config` names, where none were typed."""
         config = Config(typed[CONFIG], self._verb, self._flags, values.mistakes.append)
         for dest, value in config.read(self._argument).items():
-            if not typed[dest]:
+            if typed[dest] in (None, []):  # a switch that was typed in its opposite form is False
                 values.add(dest, value, config.where(dest))
 
     def _unknown(self, words: Iterable[str], known: Iterable[str]) -> Iterable[str]:
