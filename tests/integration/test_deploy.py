@@ -10,8 +10,10 @@ import pytest
 import yaml
 
 from headgate.cli import _fetch_flags
+from support import commits
 from support.documents import ROOT
-from support.run import HEADGATE, LONGEST_S, headgate, serving, started, wait_for_requests
+from support.origin import changing
+from support.run import HEADGATE, LONGEST_S, headgate, serving, started, wait_for
 
 DEPLOY = ROOT / "deploy"
 NIGHTLY = DEPLOY / "nightly.sh"
@@ -51,17 +53,19 @@ def test_a_night_has_a_directory_of_its_own_and_a_second_run_makes_no_request(jo
 
 
 def test_a_night_that_was_interrupted_is_continued_before_another_begins(job: Path) -> None:
-    with serving("--delay", "20ms") as server:
-        flags = f"{server}/[1-500]", "-o", job / "results/2026-01-02", "-c", "5", "-q"
+    with changing() as origin:
+        origin.held = {"/50"}
+        flags = f"{origin.url}/[1-500]", "-o", job / "results/2026-01-02", "-c", "5", "-q", "--shutdown-timeout", "0"
         with started("fetch", *flags) as running:
-            wait_for_requests(server, 50)
-            busy = nightly_of(job, server)
+            wait_for(lambda: commits.done(job / "results/2026-01-02") > 0)
+            busy = nightly_of(job, origin.url)
             running.terminate()
             running.wait(LONGEST_S)
-        continued = nightly_of(job, server)
+        origin.released.set()
+        continued = nightly_of(job, origin.url)
         assert ["2026-01-02"] == outputs(job)
         finished = headgate("status", job / "results/2026-01-02", check=0)
-        next_night = nightly_of(job, server, "--max-rows", "5")
+        next_night = nightly_of(job, origin.url, "--max-rows", "5")
     assert (0, True) == (busy.returncode, "is running" in busy.stderr)
     assert (0, 0) == (continued.returncode, next_night.returncode), continued.stderr + next_night.stderr
     assert "500 of 500 rows done" in finished.stdout

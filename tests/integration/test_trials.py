@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -11,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import headgate as package
-from support import ledger
+from support import commits, ledger
 from support.origin import changing
 from support.results import rows
-from support.run import LONGEST_S, headgate, serving, started, stats, wait_for_requests
+from support.run import LONGEST_S, headgate, serving, started, stats, wait_for
 
 ROWS: Final = 3_000
 """More than a batch, so that a trial ends within one and after one."""
@@ -154,23 +155,32 @@ def test_an_input_that_was_changed_after_a_trial_is_refused(
         assert ROWS == stats(server)["requests"]
 
 
+def is_beyond(rows_done: int, out: Path) -> bool:
+    return commits.done(out) > rows_done
+
+
 @pytest.mark.parametrize("form", [pattern, text, parquet])
 def test_killed_in_a_trial_and_in_its_continuation_a_job_resumes(
     form: Callable[[str, Path], list[str | Path]], tmp_path: Path
 ) -> None:
-    out, flags = tmp_path / "out", ["-c", "20", "--commit-interval", "0.05"]
-    with serving("--delay", "0.01..0.02") as server:
-        fetch = ["fetch", *form(server, tmp_path), "-o", out, *flags]
-        for more, sent, done in ((["--max-rows", "1500"], 500, 1500), ([], 2000, ROWS)):
+    out, done = tmp_path / "out", 0
+    with changing() as origin:
+        fetch = ["fetch", *form(origin.url, tmp_path), "-o", out, "-c", "20", "--commit-interval", "0.05"]
+        for more, last in ((["--max-rows", "1500"], 1499), ([], ROWS - 1)):
+            origin.held = {f"/{last}"}
+            origin.released.clear()
             with started(*fetch, *more) as process:
-                wait_for_requests(server, sent)
+                wait_for(partial(is_beyond, done, out))
                 process.kill()
                 process.communicate(timeout=LONGEST_S)
-            before = package.Job.open(out).status()
-            assert 0 < before.done < done
-            assert not before.finished
+            status = package.Job.open(out).status()
+            assert done < status.done <= last
+            assert not status.finished
             assert [] == ledger.twice(out)
+            origin.held = set()
+            origin.released.set()
             headgate(*fetch, *more, check=0)
+            done = last + 1
             assert list(range(done)) == [row["row"] for row in rows(out)]
     assert ROWS == package.Job.open(out).status().done
 
