@@ -64,10 +64,10 @@ AIOHTTP: Final = (
     PythonProgram("aiohttp, uvloop", _LOOP, "aiohttp+uvloop", ("aiohttp", "uvloop")),
 )
 FETCH_MANY: Final = "Client.fetch_many"
-BATCHES: Final = "Client.fetch_many, batches()"
+BATCHES: Final = "Client.fetch_many, to_arrow_batches()"
 CLIENTS: Final = (
     PythonProgram(FETCH_MANY, "many", "outcomes", ("headgate",), guess_per_s=50_000),
-    PythonProgram(BATCHES, "many", "batches", ("headgate", "pyarrow"), guess_per_s=50_000),
+    PythonProgram(BATCHES, "batches", "batches", ("headgate", "pyarrow"), guess_per_s=50_000),
     PythonProgram("AsyncClient.get", _LOOP, "headgate", ("headgate",)),
     PythonProgram("AsyncClient.get, uvloop", _LOOP, "headgate+uvloop", ("headgate", "uvloop")),
     *AIOHTTP,

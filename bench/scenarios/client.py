@@ -21,8 +21,8 @@ _TITLE: Final = "Clients in Python"
 _MOST_IN_FLIGHT: Final = 1000
 _ENGINE: Final = "headgate, none"
 _TARGETS: Final = (
-    (FETCH_MANY, _ENGINE, 0.6),
-    (BATCHES, _ENGINE, 0.85),
+    (FETCH_MANY, _ENGINE, 0.78),
+    (BATCHES, _ENGINE, 0.9),
     (FETCH_MANY, "aiohttp", 8.0),
     (FETCH_MANY, "pyreqwest", 1.5),
     (FETCH_MANY, "pyreqwest, uvloop", 1.5),

@@ -39,6 +39,7 @@ from headgate._headgate import (
     parse_seconds as parse_seconds,
     plan as plan,
     preview as preview,
+    pull as pull,
 )
 
 if DEBUG_BUILD:

@@ -25,6 +25,7 @@ mod options;
 mod outcome;
 mod plan;
 mod preview;
+mod pull;
 mod request;
 mod rows;
 mod run;
@@ -70,6 +71,8 @@ mod _headgate {
     use super::plan::plan;
     #[pymodule_export]
     use super::preview::preview;
+    #[pymodule_export]
+    use super::pull::pull;
     #[pymodule_export]
     use super::rows::{RowBatch, RowBatches, RowSchema, RowStream};
     #[pymodule_export]

@@ -2,18 +2,16 @@
 
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from headgate import _format
 from headgate._checks import kind_of
 from headgate._errors import HeadgateError
 from headgate._format import count
-from headgate._native import NativeOutcome
+from headgate._native import NativeOutcome, pull
 from headgate.batches._supply import close_source
 from headgate.client._engine import Engine
 from headgate.client._log import is_observed
@@ -47,18 +45,10 @@ class RequestSource:
     def take(self, max_count: int) -> list[RequestLike]:
         """Reads and returns at most `max_count` requests, as many as can be read without a long wait."""
         taken: list[RequestLike] = []
-        now = time.monotonic
-        deadline = now() + MAX_PULL_S
         try:
-            # The clock is read after each request, so that a slow one delays only those after it.
-            for request in islice(self._requests, max_count):
-                taken.append(request)
-                if now() > deadline:
-                    return taken
+            self.has_ended = pull(self._requests, taken, max_count, MAX_PULL_S)
         except Exception as error:  # noqa: BLE001 - raised after the outcomes of the earlier requests
-            self.failure = error
-        if len(taken) < max_count:
-            self.has_ended = True
+            self.failure, self.has_ended = error, True
         return taken
 
     def cancel(self) -> None:

@@ -21,6 +21,8 @@ use crate::engine::waker::WakeCaller;
 pub const WAKE_AT: usize = 64;
 /// The same for a caller that has submitted further requests: each wake-up less is a switch of threads less.
 pub const WAKE_AT_OF_MANY: usize = 512;
+/// After so many bytes of bodies a worker wakes a caller that wants more outcomes: others may need their memory.
+const WAKE_AT_BYTES: usize = 256 << 10;
 /// One call takes no more bodies than this, but for the last one.
 const MOST_TAKEN_BYTES: usize = 16 << 20;
 
@@ -68,8 +70,12 @@ struct CompletionQueueState {
     arrived: VecDeque<Arrived>,
     /// Attempts that have ended, of rows whose attempts are followed: as many as the rows may have retries, and one more of each.
     attempts: Vec<(u64, Box<AttemptRecord>)>,
+    /// The bytes of their bodies.
+    bytes: usize,
     /// The caller waits, and was not woken yet.
     is_awaited: bool,
+    /// With fewer outcomes and less than [`WAKE_AT_BYTES`] the caller would wait again: see [`CompletionQueue::want`].
+    wanted: usize,
 }
 
 impl CompletionQueue {
@@ -118,9 +124,21 @@ impl CompletionQueue {
             }
         }
         into.extend(state.arrived.drain(..count));
+        state.bytes -= bytes;
         let is_all = state.arrived.is_empty();
-        state.is_awaited = is_all;
+        (state.is_awaited, state.wanted) = (is_all, 1);
         TakenOutcomes { bytes, is_all }
+    }
+
+    /// Sets how many outcomes a caller that has taken all needs to proceed, so that it is not woken for fewer. It must look
+    /// itself if it also waits for a time.
+    pub fn want(&self, outcomes: usize) {
+        let mut state = self.state();
+        state.wanted = outcomes.max(1);
+        if state.has_wanted() && mem::take(&mut state.is_awaited) {
+            drop(state);
+            self.waker.wake();
+        }
     }
 
     /// Releases the reservations of outcomes that have arrived, where memory is short: their caller may wait for another row of
@@ -156,12 +174,14 @@ impl CompletionQueue {
         if self.is_closed.load(Ordering::Relaxed) {
             return;
         }
+        state.bytes += arrived.outcome.as_ref().map_or(0, Outcome::body_len);
         state.arrived.push_back(arrived);
         if !state.is_awaited {
             return;
         }
         let is_first = state.arrived.len() == 1;
-        if !from_worker || state.arrived.len() >= self.wake_at {
+        let is_enough = state.arrived.len() >= self.wake_at || state.wanted > 1 && state.has_wanted();
+        if !from_worker || is_enough {
             state.is_awaited = false;
             drop(state);
             self.waker.wake();
@@ -173,7 +193,7 @@ impl CompletionQueue {
 
     fn wake_if_awaited(&self) {
         let mut state = self.state();
-        if std::mem::take(&mut state.is_awaited) {
+        if state.has_wanted() && mem::take(&mut state.is_awaited) {
             drop(state);
             self.waker.wake();
         }
@@ -181,6 +201,12 @@ impl CompletionQueue {
 
     fn state(&self) -> MutexGuard<'_, CompletionQueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CompletionQueueState {
+    fn has_wanted(&self) -> bool {
+        self.arrived.len() >= self.wanted || self.bytes >= WAKE_AT_BYTES
     }
 }
 
@@ -228,5 +254,68 @@ pub(super) fn wake_awaited() {
     let to_wake = TO_WAKE.with_borrow_mut(std::mem::take);
     for completions in to_wake {
         completions.wake_if_awaited();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl WakeCaller for Wakes {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns how often the caller was woken, for outcomes of `body_bytes` after each of which the worker is idle.
+    fn wakes(queue: &CompletionQueue, wakes: &Wakes, outcomes: u64, body_bytes: usize) -> usize {
+        let before = wakes.0.load(Ordering::Relaxed);
+        for number in 0..outcomes {
+            queue.receive(number, Outcome::for_tests(number, 200, Some(vec![b'x'; body_bytes])), false);
+            wake_awaited();
+        }
+        wakes.0.load(Ordering::Relaxed) - before
+    }
+
+    #[test]
+    fn a_caller_is_woken_for_what_it_wants_or_for_many_bytes() {
+        let counted = Arc::new(Wakes::default());
+        let queue = CompletionQueue::selecting(counted.clone(), WAKE_AT_OF_MANY, None);
+        let mut taken = Vec::new();
+        let mut waits_for = |outcomes| {
+            queue.take(usize::MAX, &mut taken);
+            queue.want(outcomes);
+        };
+        waits_for(1);
+        assert_eq!(1, wakes(&queue, &counted, 5, 10), "idle: at the first one, and then not again");
+        waits_for(5);
+        assert_eq!(0, wakes(&queue, &counted, 4, 10));
+        assert_eq!(1, wakes(&queue, &counted, 1, 10));
+        waits_for(5);
+        assert_eq!(0, wakes(&queue, &counted, 1, WAKE_AT_BYTES - 1));
+        assert_eq!(1, wakes(&queue, &counted, 1, 1));
+        waits_for(usize::MAX);
+        assert_eq!(0, wakes(&queue, &counted, WAKE_AT_OF_MANY as u64 - 1, 10));
+        assert_eq!(1, wakes(&queue, &counted, 1, 10));
+        waits_for(9);
+        let before = counted.0.load(Ordering::Relaxed);
+        queue.lost(0);
+        assert_eq!(1, counted.0.load(Ordering::Relaxed) - before, "a lost row wakes at once");
+    }
+
+    #[test]
+    fn a_caller_that_wants_what_has_arrived_meanwhile_is_woken_at_once() {
+        let counted = Arc::new(Wakes::default());
+        let queue = CompletionQueue::selecting(counted.clone(), WAKE_AT_OF_MANY, None);
+        queue.take(usize::MAX, &mut Vec::new());
+        queue.want(3);
+        assert_eq!(0, wakes(&queue, &counted, 2, 10));
+        queue.want(2);
+        assert_eq!(1, counted.0.load(Ordering::Relaxed));
     }
 }

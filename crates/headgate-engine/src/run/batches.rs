@@ -232,6 +232,9 @@ impl BatchFlow {
             if self.input.needs_batch() && self.can_feed() {
                 return Ok(Step::WantsBatch);
             }
+            if !was_fed {
+                self.completions.want(self.wanted());
+            }
             if now >= until && !was_fed {
                 if has_waited {
                     self.release_memory();
@@ -282,6 +285,21 @@ impl BatchFlow {
 
     fn can_feed(&self) -> bool {
         self.outstanding + MAX_BATCH_ROWS <= self.max_outstanding
+    }
+
+    /// Returns how many more outcomes let the call proceed: the first one sets the time of the batch, and others fill it, are
+    /// the last ones, or leave so few outstanding that more can be fed.
+    fn wanted(&self) -> usize {
+        if self.gathered_since.is_none() {
+            return 1;
+        }
+        let to_feed = if self.input.has_ended() {
+            self.outstanding
+        } else {
+            (self.outstanding + MAX_BATCH_ROWS).saturating_sub(self.max_outstanding)
+        };
+        let to_fill = self.results.as_ref().map_or(1, |results| results.builder.missing_rows());
+        to_feed.min(to_fill)
     }
 
     /// Feeds rows if more may be outstanding, and returns whether it did.

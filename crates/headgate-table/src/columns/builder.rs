@@ -227,6 +227,11 @@ impl OutcomeBuilder {
         self.rows == 0
     }
 
+    /// Returns how many more rows fill the batch.
+    pub fn missing_rows(&self) -> usize {
+        BATCH_ROWS.saturating_sub(self.rows)
+    }
+
     /// Returns whether the batch should go to the sink, also because other responses wait for its memory.
     pub fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES || self.reservation.is_overdrawn()
