@@ -42,6 +42,7 @@ __all__ = [
     "parse_seconds",
     "plan",
     "preview",
+    "pull",
 ]
 
 __version__: Final[str]
