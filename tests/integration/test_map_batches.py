@@ -224,14 +224,14 @@ def test_an_exception_of_the_input_reaches_the_caller(server: str) -> None:
 
 def test_slow_rows_do_not_delay_rows_of_later_batches() -> None:
     with serving() as server:
-        slow = pa.record_batch({"path": ["delay/2"]})
+        slow = pa.record_batch({"path": ["delay/30"]})
         quick = [pa.record_batch({"path": ["1"] * 10})] * 20
         with headgate.map_batches([slow, *quick], url=server + "/{path|string}", concurrency=4) as batches:
             began = time.monotonic()
             done = 0
             while done < 200:
                 done += next(batches).num_rows
-            assert time.monotonic() - began < 1.9
+            assert time.monotonic() - began < 25
 
 
 def test_concurrent_calls_share_what_is_in_flight() -> None:
@@ -288,7 +288,7 @@ def test_leaving_early_cancels_what_is_in_flight_and_the_next_call_need_not_wait
     with serving() as server:
         began = time.monotonic()
         headgate.fetch_table(ids(0, 2), url=server + "/{id}", rate="10/s", timeout=60)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 25  # what the first call had reserved takes twice as long
 
 
 def test_ctrl_c_ends_the_wait() -> None:
