@@ -10,12 +10,12 @@ use headgate_core::row::Row;
 use headgate_engine::{Arrived, CompletionQueue, Run, WakeCaller};
 
 use crate::fed::status;
-use crate::harness::{MAX_WAIT, server, url};
+use crate::harness::{MAX_WAIT, eventually, server, url};
 use crate::own_ends::engine;
 
-const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// A delay longer than the timeout of a request and than the time the worker is blocked, and shorter than both together.
-const SLOW: &str = "/delay/5";
+const SLOW: &str = "/delay/7";
 
 /// A waker that blocks its thread for longer than the timeout of a request, the first time.
 #[derive(Default)]
@@ -36,11 +36,14 @@ fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     let run = RunOptions { concurrency: 50, ..RunOptions::default() }.without_retries();
     let run = Run::fed(&engine(1), request, run).expect("a run");
     let completions = CompletionQueue::new(Arc::<BlockingWaker>::default());
-    let row = |number: u64| {
-        let path = if number == 0 { "/1" } else { SLOW };
-        Row { reply_to: completions.reply_to(number, None, false), ..Row::new(0, url(server.address(), path)) }
+    let row = |number: u64, path: &str| Row {
+        reply_to: completions.reply_to(number, None, false),
+        ..Row::new(0, url(server.address(), path))
     };
-    run.feed((0..50).map(row).collect()).expect("the run continues");
+    run.feed((1..50).map(|number| row(number, SLOW)).collect()).expect("the run continues");
+    eventually("all slow ones are in flight", || server.statistics().requests_in_progress == 49);
+    // The worker is blocked when its response comes.
+    run.feed(vec![row(0, "/1")]).expect("the run continues");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + MAX_WAIT);
     while arrived.len() < 50 && Instant::now() < end {
         completions.take(usize::MAX, &mut arrived);
@@ -48,5 +51,5 @@ fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     }
     assert_eq!(vec![Some(200); 50], arrived.iter().map(status).collect::<Vec<_>>());
     let stalled_s = run.snapshot().stalled_s;
-    assert!((3.0..MAX_WAIT.as_secs_f64()).contains(&stalled_s), "{stalled_s} s");
+    assert!((5.0..MAX_WAIT.as_secs_f64()).contains(&stalled_s), "{stalled_s} s");
 }
