@@ -14,6 +14,7 @@ Check = Callable[[Any], None]
 SECONDS: Final = "a number of seconds"
 LONE_SURROGATE: Final = "contains a lone surrogate, which UTF-8 can't encode"
 
+_MAX_PORT: Final = 65_535
 _SHOWN_BELOW: Final = 10**24
 """Larger whole numbers are shown approximately, because Python refuses to convert very long ones to text."""
 
@@ -99,6 +100,14 @@ def text(value: object) -> None:
         value.encode()
     except UnicodeEncodeError:
         raise ValueError(LONE_SURROGATE) from None
+
+
+def address(value: object) -> None:
+    """Requires an address to listen at, as text."""
+    text(value)
+    host, colon, port = str(value).rpartition(":")
+    if not (host and colon and port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
+        raise ValueError(f"must be HOST:PORT, such as 127.0.0.1:9464, not {value!r}")
 
 
 def switch(value: object) -> None:

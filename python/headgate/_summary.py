@@ -43,6 +43,21 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LatencyCounts:
+    """Times of the last attempts of rows as a cumulative histogram: two of them give those of the time in between.
+
+    Attributes:
+        up_to_us: Upper bounds in microseconds, each with the number of times up to it.
+        count: The number of all times.
+        sum_us: Their sum.
+    """
+
+    up_to_us: tuple[tuple[int, int], ...]
+    count: int
+    sum_us: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorExample:
     """An example of the rows that failed with one error kind.
 
@@ -111,17 +126,21 @@ class JobFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlowestHost:
-    """The host whose rows take the longest.
+    """A host whose rows take long.
 
     Attributes:
         host: The hostname.
         rows: Rows of the host that wait, as far as they have been read.
         in_flight: Attempts of the host that have started and have not ended.
+        time_left_s: Seconds that its rows take at least, if known.
+        throttled_by: Why none of its rows may start now, as in `Summary.throttled_s`.
     """
 
     host: str
     rows: int
     in_flight: int
+    time_left_s: float | None = None
+    throttled_by: str | None = None
 
     def __str__(self) -> str:
         """Returns the figures in words.
@@ -131,6 +150,25 @@ class SlowestHost:
         """
         waiting = _format.plural(self.rows, "row")
         return f"{_format.printable(self.host)} has {waiting} at {_format.count(self.in_flight)} in flight"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommitFigures:
+    """A commit of a job.
+
+    Attributes:
+        number: It increases with each commit; 0: there is none yet.
+        done: Rows that are done.
+        failed: Those of them that failed.
+        parts: Files of results.
+        bytes: The size of these files.
+    """
+
+    number: int
+    done: int
+    failed: int
+    parts: int
+    bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,6 +183,9 @@ class Snapshot:
     (True, 256)
 
     Attributes:
+        phase: `starting`, `running`, `waiting` (nothing has been in flight for a second, because something throttles
+            every row or the input has no row yet), `paused`, `stopping`, `merging` (all rows are done, and small files
+            are merged) or `ended`.
         elapsed_s: Seconds since this run began.
         rows: Rows that this run has done: `succeeded` and `failed`.
         rows_known: Rows of the input.
@@ -157,9 +198,31 @@ class Snapshot:
         requests_per_s_mean: Rows per second since this run began.
         p50_us: Half of the attempts took no longer.
         p99_us: 99 % of the attempts took no longer.
+        latencies: The times of attempts as a histogram, for figures over time.
         received_bytes: Bytes of bodies as they arrived, before decoding.
         time_left_s: Seconds until the whole job or its slowest host is done, at this rate.
         slowest_host: The host that `time_left_s` depends on, if it takes longer than the other rows.
+        slowest_hosts: The hosts whose rows take the longest, the slowest first: at most 10.
+        throttled_by: What throttles every row now, so that nothing starts.
+        throttled_s: Seconds in which nothing could start, by what throttled it, as in `Summary`.
+        attempts: Attempts that were sent and have ended.
+        lanes_waiting: Lanes, of which there is one for each request that may be in flight, that wait now for something
+            else than a server, by what that is: `input` (no row may start, or none has been read), `sink` (results are
+            written), `memory`, `dns`, `decoder`, `rate_limiter`, `stream`, `files` or `connection`.
+        pauses: How often hosts requested a pause, by hostname; `others` beyond the first ones.
+        paused_hosts: Hosts that are paused now.
+        breakers_opened: How often circuit breakers opened, by hostname; `others` beyond the first ones.
+        open_breakers: Hosts whose circuit breakers are open now.
+        network_down_s: Seconds for which no host could be reached, while that throttles the run.
+        commit: The newest commit of the job.
+        since_last_row_s: Seconds since a row last ended, or since the start.
+        unresponsive_s: Seconds for which the event loops have not run, though they should have.
+        writing_s: Seconds for which the current write of results takes; `None`: nothing is being written.
+        set: The options that were set while the job ran, as text.
+        requests: Requests of all runs of the job, counted as for `max_requests`.
+        max_requests: The budget of requests, if there is one.
+        cost: What rows have cost in all runs of the job; `None`: they have no costs.
+        max_cost: The budget of costs, if there is one.
         stopping: Whether the run is being stopped.
         bottleneck: The bottleneck.
         rows_before: Rows that were done by earlier runs of the job.
@@ -184,8 +247,29 @@ class Snapshot:
     time_left_s: float | None
     stopping: bool
     bottleneck: Bottleneck
+    phase: str = "running"
+    latencies: LatencyCounts = LatencyCounts(up_to_us=(), count=0, sum_us=0)
     rows_before: int = 0
     slowest_host: SlowestHost | None = None
+    slowest_hosts: tuple[SlowestHost, ...] = ()
+    throttled_by: str | None = None
+    throttled_s: dict[str, float] = field(default_factory=dict)
+    attempts: int = 0
+    lanes_waiting: dict[str, int] = field(default_factory=dict)
+    pauses: dict[str, int] = field(default_factory=dict)
+    paused_hosts: int = 0
+    breakers_opened: dict[str, int] = field(default_factory=dict)
+    open_breakers: int = 0
+    network_down_s: float | None = None
+    commit: CommitFigures | None = None
+    since_last_row_s: float = 0.0
+    unresponsive_s: float = 0.0
+    writing_s: float | None = None
+    set: dict[str, str] = field(default_factory=dict)
+    requests: int = 0
+    max_requests: int | None = None
+    cost: int | None = None
+    max_cost: int | None = None
     stalled_s: float = 0.0
 
     @classmethod
@@ -383,6 +467,11 @@ def progress_facts(snapshot: Snapshot, of: str) -> Iterator[Fact]:
     yield of, f"{_format.count(snapshot.rows_before + snapshot.rows)}{known}"
     yield "succeeded", _format.count(snapshot.succeeded)
     yield "failed", _format.count(snapshot.failed)
+    yield from running_facts(snapshot)
+
+
+def running_facts(snapshot: Snapshot) -> Iterator[Fact]:
+    """Yields what a running job does now."""
     yield "in flight", f"{_format.count(snapshot.in_flight)} of {_format.count(snapshot.concurrency)}"
     yield "requests/s", _format.count(snapshot.requests_per_s)
     yield "latency", f"p50 {_format.latency(snapshot.p50_us)}, p99 {_format.latency(snapshot.p99_us)}"

@@ -49,9 +49,11 @@ class Done:
 
 
 @contextmanager
-def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: str | Path, stdin: int | None = None) -> Iterator[subprocess.Popen[str]]:
     """Starts the command; it is killed at the end if it still runs."""
-    with subprocess.Popen([HEADGATE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [HEADGATE, *arguments], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:

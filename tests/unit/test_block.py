@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 
 from headgate import Snapshot
 from headgate.jobs._display import Block, Live
+from headgate.jobs._events import Event
 from support.figures import snapshot_json
 from support.screen import Screen
 
@@ -49,7 +50,7 @@ def test_a_message_stays_above_the_block_whatever_the_width_has_become(columns: 
     with Live(Block(screen.console)) as live:
         live.update(snapshot())
         screen.resize(columns)
-        live.say("stopping")
+        live.say(Event(name="stop", message="stopping", is_shown=True))
         live.update(snapshot())
         assert ["stopping", *drawn_at(columns)] == screen.shown()
     assert ["stopping"] == screen.shown()

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from headgate import Snapshot
 from headgate.jobs import _display
+from headgate.jobs._events import Event
 from support.figures import snapshot_json
 from support.terminal import Terminal
 
@@ -179,7 +180,9 @@ def test_the_live_block_goes_and_messages_stay(monkeypatch: pytest.MonkeyPatch) 
     stream = Terminal()
     with _display.display_for(stream, show=True) as display:
         display.update(snapshot())
-        display.say("stopping: [soon]")
+        display.say(Event(name="stop", message="stopping: [soon]", is_shown=True))
+        display.say(Event(name="commit", message="commit 1"))
     text = stream.getvalue()
     assert "stopping: [soon]" in text
+    assert "commit" not in text, "the block has the figures"
     assert text.endswith("\x1b[2K\r\x1b[5A\x1b[?25h"), "the last thing it does is to erase its lines"

@@ -28,7 +28,8 @@ def mistakes(*arguments: str) -> list[str]:
 
 
 def test_input_and_output_are_enough() -> None:
-    expected = Command(options=FetchOptions(input="urls.txt", output="results"), yes=False, quiet=False, summary=None)
+    of_job = FetchOptions(input="urls.txt", output="results")
+    expected = Command(options=of_job, yes=False, quiet=False, summary=None)
     assert expected == read("urls.txt", "-o", "results") == read("-o", "results", "urls.txt")
 
 

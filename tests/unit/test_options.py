@@ -257,7 +257,7 @@ def test_options_cannot_be_changed() -> None:
         options.concurrency = 1
 
 
-OF_PYTHON = {"auth", "progress"}
+OF_PYTHON = {"auth", "metrics", "progress"}
 """Options that the engine does not have."""
 
 ALL = {name: entry.option for options in (FETCH, RETRY) for name, entry in options.entries.items()}

@@ -7,7 +7,7 @@ import pytest
 
 from headgate import JobStatus
 from headgate.jobs._status import report
-from support.figures import STATUS, status_json
+from support.figures import SNAPSHOT, STATUS, status_json
 
 
 def lines(**changes: Any) -> list[str]:
@@ -50,8 +50,24 @@ def test_the_report_has_all_that_is_known() -> None:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        ("160,000 of 200,000 rows done (80 %); running now (pid 7)", {"running": True, "pid": 7}),
-        ("160,000 of 200,000 rows done (80 %); running now", {"running": True}),
+        ("160,000 of 200,000 rows done (80 %); running now (pid 7)", {"running": True, "state": "running", "pid": 7}),
+        ("160,000 of 200,000 rows done (80 %); paused", {"running": True, "state": "paused"}),
+        ("160,000 of 200,000 rows done (80 %); waiting", {"running": True, "state": "waiting"}),
+        (
+            (
+                "160,000 of 200,000 rows done (80 %); NOT RESPONDING: its last heartbeat is 40.0 s old; "
+                "the process is stopped, or its machine or disk hangs (pid 7)"
+            ),
+            {"running": True, "state": "hung", "pid": 7, "heartbeat_age_s": 40.0, "progress": SNAPSHOT},
+        ),
+        (
+            "160,000 of 200,000 rows done (80 %); NOT RESPONDING: its disk has not responded for 31.0 s",
+            {"running": True, "state": "hung", "heartbeat_age_s": 1.0, "progress": SNAPSHOT | {"writing_s": 31.0}},
+        ),
+        (
+            "37,412 of 200,000 rows done (19 %); running now",
+            {"running": True, "state": "running", "done": 0, "command": "fetch", "progress": SNAPSHOT},
+        ),
         ("200,000 of 200,000 rows done (100 %); finished", {"done": 200_000, "finished": True}),
         (
             (
@@ -81,7 +97,7 @@ def test_the_first_line_says_how_far_it_is_and_whether_it_goes_on(expected: str,
 def test_files_that_a_kill_left_unmoved_are_counted() -> None:
     expected = "  not in place         1 file: other readers don't see it before the job is run again"
     assert expected in lines(parts_to_place=1)
-    assert expected not in lines(parts_to_place=1, running=True)
+    assert expected not in lines(parts_to_place=1, running=True, state="running")
 
 
 def test_the_status_has_the_note_about_the_directory() -> None:
@@ -90,7 +106,9 @@ def test_the_status_has_the_note_about_the_directory() -> None:
 
 def test_a_run_that_has_not_ended_runs_or_was_killed() -> None:
     runs = [run | {"ended": False} for run in STATUS["runs"]]
-    assert ["did not end", "running"] == [line.rpartition("  ")[2] for line in lines(running=True, runs=runs)[-2:]]
+    assert ["did not end", "running"] == [
+        line.rpartition("  ")[2] for line in lines(running=True, state="running", runs=runs)[-2:]
+    ]
 
 
 def test_runs_are_not_a_table_where_that_is_wider_than_the_terminal() -> None:

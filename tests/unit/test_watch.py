@@ -1,7 +1,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Self
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from headgate import Snapshot, Summary
 from headgate.jobs import _watch
 from headgate.jobs._display import Display
+from headgate.jobs._events import Event
 from headgate.jobs._signals import Signals
 from support.figures import snapshot_json
 from support.runs import NotingRun
@@ -52,21 +53,22 @@ class Recorder(Display):
         assert snapshot.rows == 37_412
         self.shown += 1
 
-    def say(self, message: str) -> None:
-        self.messages.append(message)
+    def say(self, event: Event) -> None:
+        if event.is_shown:
+            self.messages.append(event.message)
 
 
 def watch(
     job: FakeJob,
     display: Display,
     *,
-    greeting: str | None = None,
+    greetings: Sequence[Event] = (),
     signals: Iterable[signal.Signals] = (signal.SIGINT,),
     shutdown_timeout: float = 10,
 ) -> tuple[Summary, signal.Signals | None]:
     with Signals(signals) as received:
         return _watch.watch(
-            job, display, received, shutdown_timeout=shutdown_timeout, greeting=greeting
+            job, display, received, shutdown_timeout=shutdown_timeout, greetings=greetings
         ), received.first
 
 
@@ -78,7 +80,9 @@ def test_a_job_is_watched_to_its_end() -> None:
 
 def test_the_greeting_comes_before_all_else() -> None:
     display = Recorder()
-    watch(FakeJob(signal.SIGINT), display, greeting="resuming: 1 row done")
+    watch(
+        FakeJob(signal.SIGINT), display, greetings=[Event(name="resume", message="resuming: 1 row done", is_shown=True)]
+    )
     assert ["resuming: 1 row done", "stopping: "] == [display.messages[0], display.messages[1][:10]]
 
 
@@ -170,7 +174,7 @@ def test_a_display_that_cannot_write_does_not_end_the_job(monkeypatch: pytest.Mo
 
 def test_each_stall_of_the_process_is_shown_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_watch, "DRAW_EVERY_S", 0)
-    stalls = iter([0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
+    stalls = iter([0.0, 0.0, 0.4, 6.44, 6.44, 7.9, 7.9])
 
     class Stalls(FakeJob):
         def snapshot(self) -> str:

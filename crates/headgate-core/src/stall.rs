@@ -169,6 +169,11 @@ impl StallClock {
         self.planned.map(|planned| planned.monotonic + STALL)
     }
 
+    /// Returns by how much the next beat is late.
+    pub(crate) fn late_by(&self, now: Instant) -> Duration {
+        self.planned.map_or(Duration::ZERO, |planned| now.saturating_duration_since(planned.monotonic))
+    }
+
     /// Returns the last stall.
     pub(crate) fn last(&self) -> Option<&Stall> {
         self.stalls.back()
@@ -324,10 +329,13 @@ mod tests {
     fn a_beat_that_is_a_quarter_of_a_second_late_ends_a_stall_and_being_idle_is_none() {
         let (mut clock, start) = beaten(&[0, 100]);
         assert_eq!(None, clock.observe(start.after(449 * MS)), "less than 250 ms after the beat of 200 ms");
+        let late = [150, 449].map(|now| clock.late_by(start.after(now * MS).monotonic));
+        assert_eq!([Duration::ZERO, 249 * MS], late);
         let expected = Stall { ended: start.monotonic + 450 * MS, monotonic: 250 * MS, total: 250 * MS };
         assert_eq!(Some(expected), clock.observe(start.after(450 * MS)));
         assert_eq!(None, clock.observe(start.after(451 * MS)), "it is reported once");
         clock.rest();
+        assert_eq!(Duration::ZERO, clock.late_by(start.after(3_600_000 * MS).monotonic));
         assert_eq!((None, None), (clock.late_from(), clock.beat(start.after(3_600_000 * MS))));
         assert_eq!(StallFigures { count: 1, total: 250 * MS }, clock.figures());
     }

@@ -8,10 +8,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from headgate._errors import HeadgateError, InternalError, NotStarted, StorageError
+from headgate._errors import HeadgateError, NotStarted
 from headgate._message import spelled
 from headgate._nearest import nearest
-from headgate.cli._exit_codes import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_OK, EXIT_READER_GONE, EXIT_SIGNALLED, EXIT_USAGE
+from headgate.cli._exit_codes import (
+    EXIT_ERROR,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_READER_GONE,
+    EXIT_USAGE,
+    not_started_code,
+)
 from headgate.cli._groups import TOPICS, listing
 from headgate.cli._streams import StandardOutputError, protect_streams
 from headgate.cli._values import CommandLineError
@@ -63,11 +70,10 @@ def run(arguments: Sequence[str]) -> int:
         from headgate.cli._flags import as_flag  # noqa: PLC0415 - only after an error
 
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
-        # No job has started, wherever the error was found.
-        return EXIT_ERROR if isinstance(error, InternalError | StorageError) else EXIT_USAGE
+        return not_started_code(error)
     except NotStarted as error:
         print(error, file=sys.stderr)
-        return EXIT_SIGNALLED + error.signal
+        return not_started_code(error)
 
 
 def _dispatch(arguments: Sequence[str]) -> int:

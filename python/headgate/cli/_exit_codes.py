@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from signal import SIGHUP, SIGINT, SIGPIPE, SIGTERM
 from typing import Final
 
+from headgate._errors import HeadgateError, InternalError, NotStarted, StorageError
 from headgate.cli._wrapping import listed
 
 EXIT_OK: Final = 0
@@ -50,3 +51,10 @@ STATUS_MEANINGS: Final[Mapping[int, str]] = {
 def listing(meanings: Mapping[int, str], width: int, *, of: str = "") -> str:
     """Returns the list of exit codes for the help; `of` names the verbs in its title."""
     return f"exit codes{of}:\n" + listed(((str(code), meaning) for code, meaning in meanings.items()), width)
+
+
+def not_started_code(error: HeadgateError | NotStarted) -> int:
+    """Returns the exit code of a command whose job could not start, wherever the error was found."""
+    if isinstance(error, NotStarted):
+        return EXIT_SIGNALLED + error.signal
+    return EXIT_ERROR if isinstance(error, InternalError | StorageError) else EXIT_USAGE

@@ -1,7 +1,7 @@
 """The command line of `headgate fetch`: its flags and their meanings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headgate._option import OptionSet
@@ -62,6 +62,7 @@ class Command:
     yes: bool
     quiet: bool
     summary: str | None
+    log: Mapping[str, Any] = field(default_factory=dict)
     retry_flags: str = ""
 
 
@@ -77,12 +78,14 @@ def read(arguments: Sequence[str]) -> Command | None:
     inputs, output = values.arguments("input"), values.text("output")
     options = FetchOptions(input=inputs, output=output, **_option_flags.read(values, FETCH, inputs=inputs))
     summary = _option_flags.summary_file(values, output)
+    log = _option_flags.log_of(values)
     _option_flags.check(values, options)
     return Command(
         options=options,
         yes=values.switch("yes"),
         quiet=values.switch("quiet"),
         summary=summary,
+        log=log,
         retry_flags=_retry_hint.needed_flags(values),
     )
 
@@ -105,7 +108,7 @@ def parser() -> Parser:
 def add_job(made: Parser, options: OptionSet[Any], *, is_shown: bool = True) -> None:
     """Adds the arguments and flags of a new job, which the help shows or omits."""
     for group in _groups.GROUPS:
-        if not _option_flags.typed(options, group):
+        if group == _groups.PROGRESS or not _option_flags.typed(options, group):
             continue
         _option_flags.start_group(made, group, is_shown=is_shown)
         if group == "input":

@@ -138,7 +138,7 @@ MEANINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "--limit-rate": {"curl": _NO_LIMIT, "wget": _NO_LIMIT},
     "--local-ips": {"k6": "--local-address"},
     "--location-trusted": {"curl": "--credentials-for '*'"},
-    "--log": {_OTHERS: "not needed: progress goes to standard error, and --summary FILE has the figures"},
+    "--log": {_OTHERS: "--log-file"},
     "--log-level": {_OTHERS: _REQUESTS},
     "-m": {"curl": _TIMEOUT, "oha": "-X"},
     "--max-attempts": {_OTHERS: _RETRIES},

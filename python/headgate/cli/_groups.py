@@ -157,14 +157,15 @@ GROUPS: Final[Mapping[str, Group]] = {
         ),
     ),
     "progress": Group(
-        "what is shown, and the summary",
+        "what is shown, logs, metrics and the summary",
         (
-            "headgate fetch urls.txt -o results -q",
-            "headgate fetch urls.txt --format none --summary summary.json",
+            "headgate fetch urls.txt -o results -q --summary summary.json",
+            "headgate fetch urls.txt -o results --metrics 127.0.0.1:9464 --log-format json --log-file results.log",
         ),
     ),
 }
 
+PROGRESS: Final = "progress"
 ERRORS: Final = "errors"
 EXIT_CODES: Final = "exit-codes"
 TEMPLATES: Final = "templates"

@@ -12,12 +12,12 @@ from headgate._option import OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import FROM_FILE, Files
 from headgate.cli._flags import as_flag
-from headgate.cli._groups import GROUPS
+from headgate.cli._groups import GROUPS, PROGRESS
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._option_entry import STANDARD_STREAM, JobOption
-from headgate.jobs._options import ENTRIES
+from headgate.jobs._options import ENTRIES, FETCH
 
 _UNSAID: Final = (None, False, True, ())
 """Defaults that the help omits unless the entry has `default_means`."""
@@ -42,6 +42,8 @@ _PAIR: Final = re.compile(r'"([^"]+)": "?([^",}]+)')
 _PYTHON_ALONE: Final = re.compile(r" or (?:`[\[(][^`]*`|a `base_url`)")
 """Alternatives that can't be typed: lists, tuples, and an option of clients."""
 
+LOG_FORMATS: Final = ("text", "json")
+
 _NO_OPTIONS: Final = ("method", "headers", "redirects", "json", "timeout", "connect_timeout", "total_timeout")
 """Options whose names stand for something else in texts of other options: columns, types and error kinds."""
 
@@ -52,7 +54,7 @@ _TYPED_OTHERWISE: Final = ("data", "header_templates", "headers", "token", "user
 def add_groups(parser: Parser, options: OptionSet[Any], *, is_shown: bool = True) -> None:
     """Adds the flags of all groups, which the help shows or omits."""
     for name in GROUPS:
-        if typed(options, name):
+        if name != PROGRESS and typed(options, name):
             start_group(parser, name, is_shown=is_shown)
             add(parser, options, name)
 
@@ -114,10 +116,17 @@ def _with_path(text: str) -> str:
 
 def add_progress(parser: Parser, *, is_shown: bool = True) -> None:
     """Adds the flags for progress and summary."""
-    start_group(parser, "progress", is_shown=is_shown)
+    start_group(parser, PROGRESS, is_shown=is_shown)
     parser.switch("quiet", "-q", "--quiet", text="no progress; in place of the summary, one line if rows failed")
     parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON to this file")
     parser.switch("as_json", "--as-json", text="print the summary as JSON on standard output")
+    add(parser, FETCH, PROGRESS)
+    text = "write records with times and levels to standard error, as text or JSON, instead of a live display"
+    parser.value("log_format", "--log-format", metavar="FORMAT", text=text, choices=LOG_FORMATS)
+    text = "append the records to this file, beside what standard error shows"
+    parser.value("log_file", "--log-file", metavar="FILE", text=text)
+    text = "the time between two records of the progress"
+    parser.value("log_interval", "--log-interval", metavar="TIME", text=text, default="10s")
 
 
 def check(values: Values, options: JobOptions) -> None:
@@ -126,6 +135,28 @@ def check(values: Values, options: JobOptions) -> None:
         if not values.is_wrong(mistake.option):
             values.wrong(mistake.option, spelled(mistake.pieces, as_flag))
     values.check()
+
+
+def log_of(values: Values) -> dict[str, Any]:
+    """Returns the attributes of `Log` that were typed, and checks before the job that its file can be written."""
+    file, interval_s = values.text("log_file"), values.seconds_or_none("log_interval")
+    if interval_s is not None and not interval_s > 0:
+        values.wrong("log_interval", "must be more than 0 seconds")
+    if file is not None:
+        _check_file(values, "log_file", file)
+    typed = {"format": values.text("log_format"), "file": file, "interval_s": interval_s}
+    return {name: value for name, value in typed.items() if value is not None}
+
+
+def _check_file(values: Values, name: str, text: str) -> None:
+    """Reports a file that can't be written."""
+    path = Path(text)
+    if not text or path.is_dir():
+        values.wrong(name, f"must be a file, not {text!r}")
+    elif not path.parent.is_dir():
+        values.wrong(name, f"can't be written: there is no directory {str(path.parent)!r}")
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        values.wrong(name, f"can't be written: {text!r} is not writable")
 
 
 def summary_file(values: Values, output: str | None) -> str | None:
@@ -137,17 +168,11 @@ def summary_file(values: Values, output: str | None) -> str | None:
     text = STANDARD_STREAM if as_json else text
     if text is None:
         return None
-    path = Path(text)
-    if text == STANDARD_STREAM:
-        if output == STANDARD_STREAM:
-            name, both = ("as_json" if as_json else "summary"), "and --output - can't both write to standard output"
-            values.wrong(name, f"{both}: name a file with --summary")
-    elif not text or path.is_dir():
-        values.wrong("summary", f"must be a file, not {text!r}")
-    elif not path.parent.is_dir():
-        values.wrong("summary", f"can't be written: there is no directory {str(path.parent)!r}")
-    elif not os.access(path if path.exists() else path.parent, os.W_OK):
-        values.wrong("summary", f"can't be written: {text!r} is not writable")
+    if text != STANDARD_STREAM:
+        _check_file(values, "summary", text)
+    elif output == STANDARD_STREAM:
+        name, both = ("as_json" if as_json else "summary"), "and --output - can't both write to standard output"
+        values.wrong(name, f"{both}: name a file with --summary")
     return text
 
 

@@ -1,8 +1,8 @@
 """The command line of `headgate retry`: its flags and their meanings."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from headgate.cli import _exit_codes, _groups, _not_here, _option_flags, _retry_hint
 from headgate.cli._parser import Parser
@@ -36,6 +36,7 @@ class Command:
     options: RetryOptions
     quiet: bool
     summary: str | None
+    log: Mapping[str, Any] = field(default_factory=dict)
     retry_flags: str = ""
 
 
@@ -50,9 +51,10 @@ def read(arguments: Sequence[str]) -> Command | None:
         return None
     options = RetryOptions(output=values.argument("output"), **_option_flags.read(values, RETRY))
     summary = _option_flags.summary_file(values, None)
+    log = _option_flags.log_of(values)
     _option_flags.check(values, options)
     retry_flags = _retry_hint.needed_flags(values)
-    return Command(options=options, quiet=values.switch("quiet"), summary=summary, retry_flags=retry_flags)
+    return Command(options=options, quiet=values.switch("quiet"), summary=summary, log=log, retry_flags=retry_flags)
 
 
 def parser() -> Parser:

@@ -1,10 +1,14 @@
 """`headgate retry`: retries the failed rows of a job."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _retry_flags
 from headgate.cli._flags import as_flag
 from headgate.cli._retry_flags import parser
+
+if TYPE_CHECKING:
+    from headgate._summary import Summary
 
 __all__ = ["main", "parser"]
 
@@ -14,15 +18,13 @@ def main(arguments: Sequence[str]) -> int:
     command = _retry_flags.read(arguments)
     if command is None:
         return 0
-    _ending.warn_if_insecure(insecure=command.options.insecure)
-    from headgate.jobs import _display, _report, _run  # noqa: PLC0415 - not for the help
 
-    display = _display.display_for(show=not command.quiet)
-    summary, stopped_by = _run.run(command.options, display, signals=_ending.SIGNALS, spell=as_flag)
-    retry_flags = command.retry_flags
-    report = (
-        _report.failed_rows(summary, retry_flags=retry_flags)
-        if command.quiet
-        else _report.retry_report(summary, as_flag, only=command.options.only, retry_flags=retry_flags)
-    )
-    return _ending.report_end(summary, stopped_by, report=report, summary_file=command.summary)
+    def report(summary: "Summary") -> str | None:
+        from headgate.jobs import _report  # noqa: PLC0415 - not for the help
+
+        retry_flags = command.retry_flags
+        if command.quiet:
+            return _report.failed_rows(summary, retry_flags=retry_flags)
+        return _report.retry_report(summary, as_flag, only=command.options.only, retry_flags=retry_flags)
+
+    return _ending.run(command, report=report)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = """\
 Shows how far the job in OUT had got at its last commit, and checks its results: whether a file is missing, has another
 length or doesn't belong to the job. If the results are at most 1 GiB and no process is writing to them, every byte is
-compared with its checksum, too. A running job is not disturbed."""
+compared with its checksum, too. A running job is not disturbed: it writes its progress once a second, which is
+shown."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -32,7 +33,8 @@ the keys of --as-json, which will not change: output, input, format; rows (null:
 all rows are read), done, watermark (all rows before it are done), succeeded, failed, errors (failed rows by kind, or by
 status as status:503), requests and cost of all runs (cost null: rows have none), max_requests and max_cost (null: no
 budget), parts, bytes, parts_to_place (files that were not moved to their places because the job was killed), finished,
-resumable, running, pid (null: none, or not known), started_at, committed_at (null: never), note (null: nothing), set
+resumable, state, running, pid (null: none, or not known), command, heartbeat_at, heartbeat_age_s and progress (of the
+running process; null: none), started_at, committed_at (null: never), note (null: nothing), set
 (options that were set while it ran), paused, run_count, and runs: the last 32, each with command, started_at,
 committed_at, rows, ended, stopped_by (why it stopped by itself; null: it did not) and by_failures (its rows failed).
 Times are in UTC, as in RFC 3339."""
@@ -47,10 +49,11 @@ def main(arguments: Sequence[str]) -> int:
     if not output:
         values.wrong("output", "is missing: name the directory of a job")
     values.check()
+    from headgate.cli._flags import as_flag  # noqa: PLC0415 - not for the help
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
     from headgate.jobs._status import report  # noqa: PLC0415 - as above
 
-    status = status_of(output, check_all=values.switch("check_all"))
+    status = status_of(output, check_all=values.switch("check_all"), spell=as_flag)
     if values.switch("as_json"):
         sys.stdout.write(status.to_json())
     else:
@@ -77,6 +80,6 @@ def parser() -> Parser:
     )
     made.group("what to show")
     made.argument("output", "OUT", "the directory of a job")
-    made.switch("as_json", "--as-json", text="print all of it as JSON")
+    made.switch("as_json", "--json", "--as-json", text="print all of it as JSON")
     made.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
     return made

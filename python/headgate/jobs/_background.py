@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from datetime import timedelta
 from math import inf
@@ -46,11 +46,13 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
 
     __module__ = "headgate"
 
-    def __init__(self, job: RunningJob, options: FetchOptions) -> None:
+    def __init__(self, job: RunningJob, options: FetchOptions, close: Callable[[], None] | None = None) -> None:
+        """The run of a job; `close` is called when it has ended."""
         self.output: str | None = options.output
         self._engine_run = job
         self._process = os.getpid()
         self._options = options
+        self._close = close
         self._is_stopped = False
         self._summary: Summary | None = None
 
@@ -253,6 +255,8 @@ class Run(AbstractContextManager["Run"], AbstractAsyncContextManager["Run"]):
         if self._summary is None:
             RUNS.discard(self._job)
             self._close_rows()
+            if self._close is not None:
+                self._close()
             self._summary = with_notes(Summary.from_json(self._job.summary()), self._options)
         return self._summary
 

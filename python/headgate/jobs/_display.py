@@ -7,12 +7,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Final, Self
 
 from headgate import _format
 from headgate._summary import SlowestHost, Snapshot
+from headgate.jobs._events import WRITERS, Event, as_words
 from headgate.jobs._notebook import Line, in_notebook
 from headgate.jobs._option_entry import STANDARD_STREAM
 
@@ -134,30 +136,77 @@ class Display:
     def update(self, snapshot: Snapshot) -> None:
         """Shows the progress of the job."""
 
-    def say(self, message: str) -> None:
-        """Shows a message once."""
+    def say(self, event: Event) -> None:
+        """Shows an event once."""
 
     def end(self, snapshot: Snapshot) -> None:
         """Shows the final progress, if the display is permanent."""
 
 
 class Lines(Display):
-    """Writes a line every ten seconds, for logs and pipes."""
+    """Writes events, and the progress at an interval, for logs and pipes."""
 
-    def __init__(self, stream: IO[str], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stream: IO[str],
+        *,
+        interval_s: float = LINE_EVERY_S,
+        write: Callable[[Event], str | None] = as_words,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._stream = stream
+        self._interval_s = interval_s
+        self._write = write
         self._clock = clock
         self._written_at = clock()
 
     def update(self, snapshot: Snapshot) -> None:
-        """Writes the line if ten seconds have passed."""
-        if self._clock() - self._written_at >= LINE_EVERY_S:
+        """Writes a record if the interval has passed."""
+        if self._clock() - self._written_at >= self._interval_s:
             self._written_at = self._clock()
-            self.say(progress_line(snapshot))
+            self.say(Event(name="progress", message=progress_line(snapshot), fields=asdict(snapshot)))
 
-    def say(self, message: str) -> None:
-        """Writes the message on a separate line."""
-        print(message, file=self._stream, flush=True)
+    def say(self, event: Event) -> None:
+        """Writes the event."""
+        text = self._write(event)
+        if text is not None:
+            print(text, file=self._stream, flush=True)
+
+
+class WithLog(Display):
+    """A display, beside which a file gets all records. If the file can't be written, the display continues."""
+
+    def __init__(self, display: Display, file: IO[str], lines: Lines) -> None:
+        self._display = display
+        self._file = file
+        self._lines = lines
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError):
+            self._file.close()
+        self._display.__exit__(kind, error, trace)
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Shows the progress, and records it."""
+        with contextlib.suppress(OSError):
+            self._lines.update(snapshot)
+        self._display.update(snapshot)
+
+    def say(self, event: Event) -> None:
+        """Shows the event, and records it."""
+        with contextlib.suppress(OSError):
+            self._lines.say(event)
+        self._display.say(event)
+
+    def end(self, snapshot: Snapshot) -> None:
+        """Shows the final progress."""
+        self._display.end(snapshot)
 
 
 class Live(Display):
@@ -182,9 +231,10 @@ class Live(Display):
         width = self._block.width
         self._block.draw(narrow_block(snapshot) if width < _NARROW else progress_block(snapshot, width))
 
-    def say(self, message: str) -> None:
+    def say(self, event: Event) -> None:
         """Writes the message above the block."""
-        self._block.write_above(message)
+        if event.is_shown:
+            self._block.write_above(event.message)
 
 
 class Cell(Display):
@@ -197,22 +247,64 @@ class Cell(Display):
         """Shows the line."""
         self._line.show(short_line(snapshot))
 
-    def say(self, message: str) -> None:
+    def say(self, event: Event) -> None:
         """Writes the message to standard error, which the notebook shows."""
-        sys.stderr.write(f"{message}\n")
+        if event.is_shown:
+            sys.stderr.write(f"{event.message}\n")
 
     def end(self, snapshot: Snapshot) -> None:
         """Shows the final progress."""
         self.update(replace(snapshot, time_left_s=None))
 
 
-def display_for(stream: IO[str] | None = None, *, show: bool | None = None, output: str | None = None) -> Display:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Log:
+    """How events are recorded.
+
+    Attributes:
+        format: A key of `WRITERS`; `None`: text in a file, and on standard error no records but messages.
+        file: The file that gets the records beside the display; `None`: they replace it.
+        interval_s: The time between two records of the progress.
+    """
+
+    format: str | None = None
+    file: str | None = None
+    interval_s: float = LINE_EVERY_S
+
+    def lines(self, stream: IO[str]) -> Lines:
+        """Returns the display that writes records to a stream."""
+        return Lines(stream, interval_s=self.interval_s, write=WRITERS[self.format or "text"])
+
+
+def logged_display(log: Log, *, show: bool | None = None, output: str | None = None) -> Display:
+    """Returns the display for standard error, and for the file of the log, if there is one.
+
+    Raises:
+        OSError: The file can't be opened.
+    """
+    if log.file is not None:
+        # Names of files may have bytes that are no UTF-8.
+        file = Path(log.file).open("a", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 - the display closes it
+        return WithLog(display_for(show=show, output=output, interval_s=log.interval_s), file, log.lines(file))
+    if log.format is not None and show is not False and sys.stderr is not None:
+        return log.lines(sys.stderr)
+    return display_for(show=show, output=output, interval_s=log.interval_s)
+
+
+def display_for(
+    stream: IO[str] | None = None,
+    *,
+    show: bool | None = None,
+    output: str | None = None,
+    interval_s: float = LINE_EVERY_S,
+) -> Display:
     """Returns the display for a stream (standard error by default).
 
     Args:
         stream: The stream.
         show: `True` shows it in any case, `False` never, `None` on a terminal and in a notebook.
         output: The output of the job: if that is standard output, there is no live block.
+        interval_s: The time between two lines where there is no live block.
     """
     if stream is None and show is not False and in_notebook():
         return Cell()
@@ -222,11 +314,11 @@ def display_for(stream: IO[str] | None = None, *, show: bool | None = None, outp
         return Display()
     # A live block would erase rows, or the output of the program that reads them, on the same screen.
     if not stream.isatty() or output == STANDARD_STREAM:
-        return Lines(stream)
+        return Lines(stream, interval_s=interval_s)
     from rich.console import Console  # noqa: PLC0415 - takes longer than `headgate --help` may
 
     console = Console(file=stream)
-    return Lines(stream) if console.is_dumb_terminal else Live(Block(console))
+    return Lines(stream, interval_s=interval_s) if console.is_dumb_terminal else Live(Block(console))
 
 
 def short_line(snapshot: Snapshot) -> str:

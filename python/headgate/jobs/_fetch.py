@@ -110,14 +110,14 @@ def start(
     # A signal during the start is deferred until the run exists and can be stopped.
     try:
         with Signals((signal.SIGTERM,)) as received:
-            running = begin(of_job, received)
+            running, metrics = begin(of_job, received)
     except NotStarted:
         RUNS.end_process()
         raise
     RUNS.handle_sigterm()
     if received.first is not None:
         RUNS.end_process()
-    return Run(running, of_job)
+    return Run(running, of_job, None if metrics is None else metrics.close)
 
 
 def _options_of(

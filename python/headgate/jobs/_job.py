@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, Self, Unpack
 
 from headgate._errors import OutputError, UsageError, error_of_engine
-from headgate._message import Mention
+from headgate._message import Mention, Spell, as_keyword
 from headgate._native import RowStream, job_rows, job_set, job_status, preview
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments, settings_of
@@ -225,12 +225,12 @@ def _checked(reply: tuple[str, str | None]) -> str:
     return applies
 
 
-def status_of(output: str, *, check_all: bool) -> JobStatus:
-    """Returns the status of the job in a directory.
+def status_of(output: str, *, check_all: bool, spell: Spell = as_keyword) -> JobStatus:
+    """Returns the status of the job in a directory; `spell` spells options in its messages.
 
     Raises:
         OutputError: There is no job, or it is damaged.
     """
     if Path(output).is_file():
         raise OutputError(f"{output} is a file, not the directory of a job")
-    return JobStatus.from_json(job_status(output, check_all))
+    return JobStatus.from_json(job_status(output, check_all), spell)

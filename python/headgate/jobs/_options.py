@@ -7,7 +7,7 @@ the same for a retry.
 from typing import Annotated, Final, TypedDict, TypeVar
 
 from headgate import _native
-from headgate._checks import switch
+from headgate._checks import address, switch
 from headgate._option import OptionSet
 from headgate.jobs import _keywords as keywords
 from headgate.jobs._auth import AuthOption
@@ -99,6 +99,25 @@ class WorkOptions(
     """The options that a new job and a retry share."""
 
 
+class MetricsOption(TypedDict, total=False):
+    """Whether metrics are served."""
+
+    metrics: Annotated[
+        str | None,
+        JobOption(
+            help=(
+                "Serve metrics for Prometheus at this address while the run continues, such as `127.0.0.1:9464`; with"
+                " port 0, at a free one."
+            ),
+            default=None,
+            default_means="not served",
+            check=address,
+            group="progress",
+            metavar="HOST:PORT",
+        ),
+    ]
+
+
 class ProgressOption(TypedDict, total=False):
     """Whether progress is shown."""
 
@@ -135,6 +154,7 @@ class FetchKeywords(
     keywords.SaveOptions,
     WorkOptions,
     AuthOption,
+    MetricsOption,
     ProgressOption,
     total=False,
 ):
@@ -150,6 +170,7 @@ class StartKeywords(
     keywords.SaveOptions,
     WorkOptions,
     AuthOption,
+    MetricsOption,
     ProgressOfWaiting,
     total=False,
 ):
@@ -160,7 +181,7 @@ class PlanKeywords(FetchKeywords, LatencyOptions, total=False):
     """The options of `headgate.plan`."""
 
 
-class RetryKeywords(keywords.OnlyOption, WorkOptions, AuthOption, ProgressOption, total=False):
+class RetryKeywords(keywords.OnlyOption, WorkOptions, AuthOption, MetricsOption, ProgressOption, total=False):
     """The options of `headgate.Job.retry`."""
 
 

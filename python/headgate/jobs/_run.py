@@ -1,21 +1,32 @@
 """A run of a job or of a retry, from its start to its end."""
 
 import dataclasses
+import os
 import signal
 from collections.abc import Iterable, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
 from headgate import _format, _native
-from headgate._errors import Interrupted, JobStopped, NotStarted, OutputError, error_of
+from headgate._errors import HeadgateError, Interrupted, JobStopped, NotStarted, OutputError, error_of
 from headgate._message import Mention, Spell, as_keyword, spelled
 from headgate._summary import Summary
 from headgate.jobs import _literals, _proxies, _report
 from headgate.jobs._display import Display
+from headgate.jobs._events import Event, not_started
 from headgate.jobs._interruptible import interruptible
 from headgate.jobs._job_options import FetchOptions, RetryOptions
 from headgate.jobs._signals import RUNS, RunningJob, Signals
 from headgate.jobs._watch import watch
 
+if TYPE_CHECKING:
+    from headgate.jobs._metrics import MetricsServer
+
+_INSECURE: Final = (
+    "certificates are not verified (",
+    Mention("insecure"),
+    "): anyone on the network path can read and change what is sent and received",
+)
 _INSECURE_NOTE: Final = (
     "certificates were not verified (",
     Mention("insecure"),
@@ -23,17 +34,18 @@ _INSECURE_NOTE: Final = (
 )
 
 
-def begin(options: FetchOptions | RetryOptions, received: Signals) -> RunningJob:
-    """Starts a run, which is stopped when the process ends.
+def begin(options: FetchOptions | RetryOptions, received: Signals) -> tuple[RunningJob, "MetricsServer | None"]:
+    """Starts a run, which is stopped when the process ends. Returns it with the server of its metrics, if there is one.
 
     Raises:
-        HeadgateError: The job could not start.
+        HeadgateError: The job could not start, or its metrics can't be served.
         NotStarted: A signal ended the start.
     """
+    metrics = _metrics_server(options.metrics)
     rows = options.rows if isinstance(options, FetchOptions) else None
-    if rows is not None:
-        rows.start()
     try:
+        if rows is not None:
+            rows.start()
         running = interruptible(
             lambda: _native.Run(options) if isinstance(options, FetchOptions) else _native.Run.retry(options),
             received,
@@ -42,11 +54,23 @@ def begin(options: FetchOptions | RetryOptions, received: Signals) -> RunningJob
     except BaseException:
         if rows is not None:
             rows.close()
+        if metrics is not None:
+            metrics.close()
         raise
     RUNS.add(running)
     if rows is not None:
         rows.attach(running)
-    return running
+    if metrics is not None:
+        metrics.serve(running)
+    return running, metrics
+
+
+def _metrics_server(address: str | None) -> "MetricsServer | None":
+    if address is None:
+        return None
+    from headgate.jobs._metrics import MetricsServer  # noqa: PLC0415 - few need it
+
+    return MetricsServer(address)
 
 
 def run(
@@ -71,16 +95,58 @@ def run(
         HeadgateError: The job could not start. After that, its failure is part of the summary.
         NotStarted: A signal ended the start.
     """
+    try:
+        return _run(options, display, signals, spell)
+    except (HeadgateError, NotStarted) as error:
+        display.say(not_started(error, spell))
+        raise
+
+
+def _run(
+    options: FetchOptions | RetryOptions, display: Display, signals: Iterable[signal.Signals], spell: Spell
+) -> tuple[Summary, signal.Signals | None]:
     # Handle signals before the start, so that none is lost: requests may be sent before `begin` returns.
     with Signals(signals) as received:
-        running = begin(options, received)
-        greeting = _report.greeting(Summary.from_json(running.summary(), spell))
-        greeting = "\n".join(filter(None, (*_notes_at_start(options, spell), greeting))) or None
-        summary = watch(
-            running, display, received, shutdown_timeout=options.shutdown_timeout, greeting=greeting, spell=spell
-        )
+        running, metrics = begin(options, received)
+        first = Summary.from_json(running.summary(), spell)
+        greeting = _report.greeting(first)
+        notes = _notes_at_start(options, spell)
+        greetings = [
+            _started(options, first, None if metrics is None else metrics.url),
+            *(Event(name="note", message=note, level="warning", is_shown=True) for note in notes),
+        ]
+        if options.insecure:
+            # The command line has shown a warning.
+            greetings.append(Event(name="note", message=spelled(_INSECURE, spell), level="warning"))
+        if greeting is not None and first.job is not None:
+            greetings.append(Event(name="resume", message=greeting, fields=asdict(first.job), is_shown=True))
+        try:
+            summary = watch(
+                running, display, received, shutdown_timeout=options.shutdown_timeout, greetings=greetings, spell=spell
+            )
+        finally:
+            if metrics is not None:
+                metrics.close()
     RUNS.discard(running)
     return with_notes(summary, options, spell), received.first
+
+
+def _started(options: FetchOptions | RetryOptions, first: Summary, metrics_url: str | None) -> Event:
+    """Returns the event of the start of a run."""
+    verb = "fetch" if isinstance(options, FetchOptions) else "retry"
+    served = "" if metrics_url is None else f"; metrics: {metrics_url}"
+    fields = {
+        "command": verb,
+        "output": options.output,
+        "pid": os.getpid(),
+        "version": _native.__version__,
+        "rows": first.rows_known,
+        "rows_before": 0 if first.job is None else first.job.rows_before,
+        "concurrency": options.concurrency,
+        "metrics": metrics_url,
+    }
+    message = f"{verb} into {options.output}{served}"
+    return Event(name="start", message=message, fields=fields, is_shown=metrics_url is not None)
 
 
 def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summary:
@@ -108,7 +174,7 @@ def run_or_raise(options: FetchOptions | RetryOptions, display: Display) -> Summ
     if stopped_by == signal.SIGTERM:
         RUNS.end_process()
     if _report.finished_already(summary):
-        display.say(_report.report(summary))
+        display.say(Event(name="note", message=_report.report(summary), is_shown=True))
     return result_of(summary, is_interrupted=summary.interrupted)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final, Self
 from headgate import _format
 from headgate._facts import Fact, aligned, rows_by_outcome, table
 from headgate._figures import read
-from headgate._summary import budget_facts
+from headgate._message import Spell, as_keyword
+from headgate._summary import Snapshot, budget_facts, running_facts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +75,16 @@ class JobStatus:
             last steps of a commit. Until the next run of the job, only `Job.rows` and `headgate show` have their rows.
         finished: Whether every row of the input, or of the trial, is done, and every file was renamed to its path.
         resumable: Whether the same command resumes the job; false if its input can't be read a second time.
+        state: What the job does: `starting`, `running`, `waiting`, `paused`, `stopping` or `merging`, as the process
+            that runs it says (see `Snapshot.phase`); `hung`: its heartbeats have ended, or its event loops have not run
+            for 5 s, or its disk has not responded for 60 s; without a process `finished` or `stopped`.
         running: Whether a process writes to the job now.
         pid: The ID of that process, if known.
+        command: The command of that process: `fetch` or `retry`.
+        heartbeat_at: When that process last wrote its progress, in UTC: it does so once a second.
+        heartbeat_age_s: How long ago that was, in seconds.
+        progress: The progress of its run then; rows that are done and not committed yet are counted. `None`: no process
+            runs the job, it has not begun with the first row, or another version of headgate runs it.
         started_at: When the job was started, in UTC.
         committed_at: When results were last committed, in UTC; `None`: not yet.
         note: A remark on the directory, such as a damaged commit that loses nothing.
@@ -106,8 +115,13 @@ class JobStatus:
     parts_to_place: int
     finished: bool
     resumable: bool
+    state: str
     running: bool
     pid: int | None
+    command: str | None
+    heartbeat_at: datetime | None
+    heartbeat_age_s: float | None
+    progress: Snapshot | None
     started_at: datetime
     committed_at: datetime | None
     note: str | None
@@ -117,9 +131,9 @@ class JobStatus:
     runs: tuple[JobRun, ...]
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Reads the JSON of the engine or of `to_json`."""
-        return read(cls, json.loads(text))
+    def from_json(cls, text: str, spell: Spell = as_keyword) -> Self:
+        """Reads the JSON of the engine or of `to_json`; `spell` spells options in its messages."""
+        return read(cls, json.loads(text), spell)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain dictionaries, figures and times under the names of the attributes."""
@@ -127,9 +141,8 @@ class JobStatus:
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""
-        state = "paused" if self.paused else "running" if self.running else "finished" if self.finished else "stopped"
         known = "" if self.rows is None else f" of {_format.count(self.rows)}"
-        return table(f"{_format.count(self.done)}{known} rows done, {state}", self._facts())
+        return table(f"{_format.count(_done(self))}{known} rows done, {self.state}", self._facts())
 
     def _facts(self) -> Iterator[Fact]:
         yield "input", self.input
@@ -158,6 +171,9 @@ def _rfc3339(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
+_HUNG_AFTER_S: Final = 5.0
+"""A process whose heartbeat is older hangs, as a whole."""
+
 _GAP: Final = "  "
 _RUN_COLUMNS: Final = ("command", "started", "last commit", "rows", "end")
 
@@ -172,14 +188,22 @@ def report(status: JobStatus, width: int | None = None) -> str:
 
 def _headline(status: JobStatus) -> str:
     if status.rows is None:
-        return f"{_format.plural(status.done, 'row')} done; the total is not known yet; {_state(status)}"
-    share = _format.share(status.done / status.rows) if status.rows else "100 %"
-    return f"{_format.part(status.done, status.rows, 'row')} done ({share}); {_state(status)}"
+        return f"{_format.plural(_done(status), 'row')} done; the total is not known yet; {_state(status)}"
+    share = _format.share(_done(status) / status.rows) if status.rows else "100 %"
+    return f"{_format.part(_done(status), status.rows, 'row')} done ({share}); {_state(status)}"
+
+
+def _done(status: JobStatus) -> int:
+    """Returns how many rows are done, as far as is known: a running job has done more than it has committed."""
+    progress = status.progress
+    if progress is None or status.command != "fetch":
+        return status.done
+    return max(progress.rows_before + progress.rows, status.done)
 
 
 def _state(status: JobStatus) -> str:
     if status.running:
-        doing = "paused" if status.paused else "running now"
+        doing = f"{_DOING[status.state]}{_why_hung(status)}"
         return doing if status.pid is None else f"{doing} (pid {status.pid})"
     if status.finished:
         return "finished" if status.max_rows is None else "the trial is finished"
@@ -191,6 +215,28 @@ def _state(status: JobStatus) -> str:
     if status.resumable:
         return "stopped: run the same command again to resume"
     return "stopped: it can't be resumed, because its input can't be read again"
+
+
+_DOING: Final = {
+    "starting": "starting",
+    "running": "running now",
+    "waiting": "waiting",
+    "paused": "paused",
+    "stopping": "stopping",
+    "merging": "merging files",
+    "hung": "NOT RESPONDING",
+}
+
+
+def _why_hung(status: JobStatus) -> str:
+    progress, age_s = status.progress, status.heartbeat_age_s
+    if status.state != "hung" or age_s is None:
+        return ""
+    if progress is not None and age_s <= _HUNG_AFTER_S:
+        if progress.writing_s is not None and progress.writing_s > progress.unresponsive_s:
+            return f": its disk has not responded for {_format.seconds(progress.writing_s)}"
+        return f": its event loops have not run for {_format.seconds(progress.unresponsive_s)}"
+    return f": its last heartbeat is {_format.seconds(age_s)} old; the process is stopped, or its machine or disk hangs"
 
 
 def _cause(status: JobStatus) -> str | None:
@@ -205,6 +251,7 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
     if status.max_rows is not None:
         rows = _format.plural(status.max_rows, "row")
         yield "trial", f"of {rows}: the same command continues it with a larger --max-rows, or without"
+    yield from _running_facts(status)
     yield from rows_by_outcome(status.succeeded, status.failed, status.errors)
     yield from budget_facts(status)
     yield "watermark", f"{_format.count(status.watermark)}: all rows before it are done"
@@ -220,6 +267,28 @@ def _facts(status: JobStatus) -> Iterator[Fact]:
         yield "paused", "it will start nothing before `headgate unpause`"
     if status.note is not None:
         yield "note", status.note
+
+
+def _running_facts(status: JobStatus) -> Iterator[Fact]:
+    """Yields what the run does now, as of its last heartbeat."""
+    progress = status.progress
+    if progress is None:
+        return
+    if status.command == "retry":
+        yield "retried", _format.part(progress.rows, progress.rows_known or progress.rows, "row")
+    else:
+        yield "committed", _format.plural(status.done, "row")
+    yield from running_facts(progress)
+    for host in progress.slowest_hosts[:_SHOWN_HOSTS]:
+        if host.time_left_s is not None and host.time_left_s >= _MIN_LEFT_S:
+            yield "slow host", f"{host}: {_format.duration(host.time_left_s)} left"
+    if status.heartbeat_age_s is not None:
+        yield "heartbeat", f"{_format.seconds(status.heartbeat_age_s)} ago"
+
+
+_SHOWN_HOSTS: Final = 3
+_MIN_LEFT_S: Final = 1.0
+"""A host whose rows take less is not slow."""
 
 
 def _runs(status: JobStatus, width: int | None) -> Iterator[str]:

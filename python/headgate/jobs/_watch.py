@@ -2,13 +2,14 @@
 
 import contextlib
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Final
 
-from headgate import _format
 from headgate._message import Spell, as_keyword
-from headgate._summary import MIN_STALL_S, Snapshot, Summary
+from headgate._summary import Snapshot, Summary
 from headgate.jobs._display import Display
+from headgate.jobs._events import Event, Events, ended
 from headgate.jobs._signals import POLL_S, RunningJob, Signals
 
 DRAW_EVERY_S: Final = 0.2
@@ -31,9 +32,10 @@ class Observer:
         self._received = received
         self._shutdown_timeout = shutdown_timeout
         self._spell = spell
+        self._is_stopped = False
         self._announced = 0
-        self._stalled_s = 0.0
         self._drawn_at = time.monotonic()
+        self._events = Events(self._snapshot())
 
     def update(self) -> None:
         """Shows the progress if it is due, and announces signals."""
@@ -43,24 +45,24 @@ class Observer:
             if received.count > self._announced:
                 self._announced = received.count
                 self._display.say(_announcement(received, self._shutdown_timeout))
+                self._is_stopped = True
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
                 snapshot = self._snapshot()
-                self._show_stalls(snapshot)
+                self._show_events(snapshot)
                 self._display.update(snapshot)
 
-    def _show_stalls(self, snapshot: Snapshot) -> None:
-        """Shows a message for each stall, in which the process was stopped."""
-        stalled_s = snapshot.stalled_s - self._stalled_s
-        self._stalled_s = snapshot.stalled_s
-        if stalled_s >= MIN_STALL_S:
-            self._display.say(f"the process was stopped for {_format.seconds(stalled_s)}")
+    def _show_events(self, snapshot: Snapshot) -> None:
+        """Shows what happened since the last snapshot. A stop that a signal caused was announced."""
+        for event in self._events.until(snapshot):
+            if event.name != "stop" or not self._is_stopped:
+                self._display.say(event)
 
     def end(self) -> None:
         """Shows the final progress."""
         with _without_display_errors():
             snapshot = self._snapshot()
-            self._show_stalls(snapshot)
+            self._show_events(snapshot)
             self._display.end(snapshot)
 
     def _snapshot(self) -> Snapshot:
@@ -73,10 +75,10 @@ def watch(  # noqa: PLR0913 - keywords keep them apart
     received: Signals,
     *,
     shutdown_timeout: float,
-    greeting: str | None = None,
+    greetings: Sequence[Event] = (),
     spell: Spell = as_keyword,
 ) -> Summary:
-    """Waits until the job has ended. Shows the greeting first; `spell` spells options in messages.
+    """Waits until the job has ended. Shows the greetings first; `spell` spells options in messages.
 
     Returns:
         The summary of the job.
@@ -84,14 +86,17 @@ def watch(  # noqa: PLR0913 - keywords keep them apart
     try:
         received.stop_on_signal(job)
         with display:
-            if greeting is not None:
+            for greeting in greetings:
                 with _without_display_errors():
                     display.say(greeting)
             observer = Observer(job, display, received, shutdown_timeout=shutdown_timeout, spell=spell)
             while not job.wait(POLL_S):
                 observer.update()
             observer.end()
-            return Summary.from_json(job.summary(), spell)
+            summary = Summary.from_json(job.summary(), spell)
+            with _without_display_errors():
+                display.say(ended(summary))
+            return summary
     except BaseException:
         job.abort()
         raise
@@ -102,7 +107,9 @@ def _without_display_errors() -> AbstractContextManager[None]:
     return contextlib.suppress(OSError)
 
 
-def _announcement(received: Signals, shutdown_timeout: float) -> str:
+def _announcement(received: Signals, shutdown_timeout: float) -> Event:
+    message = "ending now: requests in flight are dropped"
     if received.count == 1:
-        return f"stopping: requests in flight get up to {shutdown_timeout:g} s to finish; interrupt again to end now"
-    return "ending now: requests in flight are dropped"
+        message = f"stopping: requests in flight get up to {shutdown_timeout:g} s to finish; interrupt again to end now"
+    fields = {} if received.first is None else {"signal": received.first.name}
+    return Event(name="stop", message=message, level="warning", fields=fields, is_shown=True)

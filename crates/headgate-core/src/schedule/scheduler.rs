@@ -40,8 +40,8 @@ use crate::random::Rng;
 use crate::row::Row;
 use crate::stall::{StallClock, StallFigures};
 
-/// The maximum number of hosts whose pauses are counted by name.
-const MAX_NAMED_PAUSES: usize = 20;
+/// The maximum number of hosts whose pauses are counted by name, and of those whose open circuit breakers are.
+const MAX_NAMED_HOSTS: usize = 20;
 
 /// Turns before this one are of rows that were redirected.
 const FIRST_TURN: u64 = 1 << 62;
@@ -77,6 +77,9 @@ impl Rules {
     }
 }
 
+/// How many of the slowest hosts are reported.
+pub const MAX_SLOWEST: usize = 10;
+
 /// The scheduler's report of its state.
 #[derive(Debug, Clone, Default)]
 pub struct SchedulerFigures {
@@ -88,14 +91,20 @@ pub struct SchedulerFigures {
     pub waiting: u64,
     /// Requested pauses, by the names of the first hosts.
     pub pauses: BTreeMap<Box<str>, u64>,
+    /// How often circuit breakers opened, by the names of the first hosts.
+    pub breakers_opened: BTreeMap<Box<str>, u64>,
+    /// Hosts whose circuit breakers are open now.
+    pub open_breakers: u64,
     /// Hosts that are paused now.
     pub paused_hosts: u64,
-    /// The host whose rows take the longest.
-    pub slowest: Option<HostFigures>,
+    /// The hosts whose rows take the longest, the slowest first: at most [`MAX_SLOWEST`].
+    pub slowest: Vec<HostFigures>,
     /// For how long no host could be reached, while that throttles the run.
     pub network_down: Option<Duration>,
     /// Time in which no worker of the run ran.
     pub stalls: StallFigures,
+    /// How late the next beat of its workers is: a stall that goes on is no part of `stalls` yet.
+    pub late: Duration,
 }
 
 #[derive(Debug)]
@@ -140,6 +149,7 @@ pub struct Scheduler {
     waiting: [u64; ThrottledBy::ALL.len()],
     throttled: ThrottledClock,
     pauses: BTreeMap<Box<str>, u64>,
+    breakers_opened: BTreeMap<Box<str>, u64>,
     is_paused: bool,
     /// Hosts that get credentials wait for new ones.
     awaits_credentials: bool,
@@ -195,6 +205,7 @@ impl Scheduler {
             waiting: [0; ThrottledBy::ALL.len()],
             throttled: ThrottledClock::default(),
             pauses: BTreeMap::new(),
+            breakers_opened: BTreeMap::new(),
             is_paused: false,
             awaits_credentials: false,
             probe: None,

@@ -6,6 +6,7 @@
 //! OUT/_headgate/job.json         the options and the input of the job
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             locked by the process that writes
+//! OUT/_headgate/heartbeat.json   exists while the job runs: how far it is
 //! OUT/_headgate/tmp/             parts and saved bodies being written
 //! OUT/_headgate/names/           exists if bodies are saved: marks their names as used, where the files themselves don't show it
 //! ```
@@ -32,6 +33,7 @@ use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
 
 use super::commit::Commit;
+use super::heartbeat::{Heartbeat, HeartbeatThread, RunDescription};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
@@ -46,12 +48,19 @@ pub(super) struct JobDirectory {
     /// Opened before the first file is written.
     storage: Arc<dyn Storage>,
     log: CommitLog,
+    /// Ends before the lock is released.
+    heartbeat_thread: HeartbeatThread,
     _lock: Lock,
 }
 
 impl JobDirectory {
     /// Locks the directory, and creates it if it is missing. No other file in it is changed.
-    pub(super) fn open_locked(root: &Path, fresh: bool, storage: &dyn OpenStorage) -> Result<Self, JobError> {
+    pub(super) fn open_locked(
+        root: &Path,
+        fresh: bool,
+        run: RunDescription,
+        storage: &dyn OpenStorage,
+    ) -> Result<Self, JobError> {
         if find_usable(root, fresh)?.is_none() {
             create_with_parents(root, storage).map_err(|error| {
                 let shown = root.display();
@@ -62,8 +71,9 @@ impl JobDirectory {
         directory.create_directory(&root.join(OWN_DIRECTORY)).map_err(|error| unusable(root, &error))?;
         let directory = trusted(directory)?;
         let lock = lock::acquire(&directory)?;
+        let heartbeat_thread = HeartbeatThread::start(&directory, run);
         let storage = storage.open(directory);
-        Ok(Self { log: CommitLog::new(storage.clone()), storage, _lock: lock })
+        Ok(Self { log: CommitLog::new(storage.clone()), storage, heartbeat_thread, _lock: lock })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -72,6 +82,10 @@ impl JobDirectory {
 
     pub(super) fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
+    }
+
+    pub(super) fn heartbeat(&self) -> &Arc<Heartbeat> {
+        self.heartbeat_thread.heartbeat()
     }
 
     /// Returns the manifest of the job in this directory, if there is one.

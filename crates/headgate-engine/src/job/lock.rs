@@ -79,7 +79,7 @@ fn path_in(directory: &Directory) -> PathBuf {
     directory.path().join(OWN_DIRECTORY).join("lock")
 }
 
-fn shown(pid: Option<u32>) -> String {
+pub(super) fn shown(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
 }
 

@@ -20,6 +20,7 @@ use super::commit::Commit;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::free_space::shortage_after;
+use super::heartbeat::{Heartbeat, RunDescription};
 use super::manifest::{InputNow, Manifest};
 use super::part_format::PartFormat;
 use super::results::{Contents, Results};
@@ -56,6 +57,7 @@ pub struct RunningJob {
     pub responders: Arc<Responders>,
     /// The budgets of the job, of which earlier runs may have used some.
     pub budgets: Arc<Budgets>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
 }
 
 impl OpenJob {
@@ -76,7 +78,14 @@ impl OpenJob {
     ) -> Result<Self, JobError> {
         let part_format = PartFormat::new(options.sink.format, schema)?;
         let fresh = options.sink.overwrites();
-        let directory = JobDirectory::open_locked(path, fresh, storage)?;
+        let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
+        let run = RunDescription {
+            command: "fetch".into(),
+            input: options.source.name().into_owned(),
+            format: options.sink.format.name().into(),
+            job_started_at: fresh.then(|| started_at.clone()),
+        };
+        let directory = JobDirectory::open_locked(path, fresh, run, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
         let mut key_salt = None;
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
@@ -128,7 +137,7 @@ impl OpenJob {
             let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: false };
             key_salt = manifest.check(options, &now, path).is_ok().then_some(manifest.key_salt);
         }
-        let started_at = now_text().map_err(|error| JobError::internal(format!("the time: {error}")))?;
+        directory.heartbeat().set_job(&started_at);
         let key_salt = key_salt.map_or_else(KeySalt::random, Ok)?;
         let manifest =
             Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt, KeySalt::random()?);
@@ -224,7 +233,7 @@ impl OpenJob {
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
-        let is_resumable = self.is_resumable();
+        let (is_resumable, heartbeat) = (self.is_resumable(), self.directory.heartbeat().clone());
         let begins_with = waits.then_some(self.manifest);
         let mut writer =
             JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "fetch", clock)?;
@@ -239,7 +248,7 @@ impl OpenJob {
             budgets.reserve_all();
         }
         let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
-        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets, heartbeat })
     }
 }
 

@@ -42,6 +42,7 @@ use super::commit::PartRecord;
 use super::credential_scope;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
+use super::heartbeat::RunDescription;
 use super::log::CommitLog;
 use super::manifest::{InputNow, Manifest};
 use super::open::{RunningJob, done_rows_of};
@@ -132,7 +133,13 @@ impl OpenRetry {
         }
         let inherited = inherit(&mut job, &stored)?;
         check(&job)?;
-        let directory = JobDirectory::open_locked(&output, false, storage)?;
+        let run = RunDescription {
+            command: "retry".into(),
+            input: manifest.input.name.clone(),
+            format: manifest.spec.format.name().into(),
+            job_started_at: Some(manifest.started_at.clone()),
+        };
+        let directory = JobDirectory::open_locked(&output, false, run, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
             let shown = output.display();
             return Err(JobError::output(format!(
@@ -228,6 +235,7 @@ impl OpenRetry {
     }
 
     pub(crate) fn start(self, options: &JobOptions, clock: MonotonicClock) -> Result<RunningJob, JobError> {
+        let heartbeat = self.directory.heartbeat().clone();
         let mut writer =
             JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "retry", clock)?;
         if options.source.save_to.is_some() {
@@ -235,7 +243,7 @@ impl OpenRetry {
         }
         let (progress, responders, budgets) = (writer.progress(), writer.responders(), writer.budgets());
         let sink = RetrySink::new(writer, self.done_rows, self.schema, self.rounds, self.includes_succeeded);
-        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets })
+        Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets, heartbeat })
     }
 }
 

@@ -52,7 +52,11 @@ impl DurableSink {
     }
 
     fn commit_if_due(&mut self) -> Result<(), JobError> {
-        if self.writer.is_due() { self.writer.commit(&self.done_rows, &CommitChange::default()) } else { Ok(()) }
+        if !self.writer.is_due() {
+            return Ok(());
+        }
+        let input_rows = self.writer.input_rows(self.writer.progress().input_rows());
+        self.writer.commit(&self.done_rows, &CommitChange { input_rows, ..CommitChange::default() })
     }
 }
 

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use headgate_core::error::JobError;
+use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::storage::Storage;
 use headgate_core::live::Settings;
 use headgate_core::message;
@@ -14,21 +17,32 @@ use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::PartFile;
 use serde::Serialize;
 
-use super::commit::RunRecord;
+use super::commit::{Commit, RunRecord};
 use super::control::{Control, ControlFiles};
 use super::directory::{open_if_exists, stored_manifest};
+use super::heartbeat::{Beat, RunDescription};
 use super::lock::{self, Holder};
 use super::manifest::Manifest;
+use super::process::activity_of;
+pub use super::process::{Activity, JobProcess};
 use super::reservations::BudgetUse;
 use super::results::{Contents, ResultFile, Results};
 
+/// How long a process that starts a job may take to lock it and to write its first heartbeat: it does nothing in between.
+const LONGEST_START: Duration = Duration::from_secs(1);
+/// A process that runs writes a heartbeat within this time, however busy its machine is.
+const LONGEST_PAUSE: Duration = Duration::from_millis(2200);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a directory is read if another job begins in it meanwhile.
+const MAX_READS: u32 = 3;
+
 /// A job as of its newest commit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Status {
     pub output: String,
     /// The input as the user named it.
     pub input: String,
-    pub format: &'static str,
+    pub format: String,
     /// The number of rows of the input, if it is known.
     pub rows: Option<u64>,
     /// The number of rows of a trial, which continues with a larger `max_rows`; `None`: the job reads all rows.
@@ -53,9 +67,9 @@ pub struct Status {
     pub finished: bool,
     /// Whether the same command resumes the job.
     pub resumable: bool,
-    /// Whether a process writes to the job now, and the id of that process.
-    pub running: bool,
-    pub pid: Option<u32>,
+    pub state: Activity,
+    #[serde(flatten)]
+    pub process: JobProcess,
     /// RFC 3339, UTC.
     pub started_at: String,
     /// The time of the newest commit.
@@ -94,26 +108,69 @@ pub fn checked_status(path: &Path) -> Result<Status, JobError> {
     of(path, Contents::All)
 }
 
+/// What is stored of a job, or will be.
+struct Stored {
+    input: String,
+    format: String,
+    input_rows: Option<u64>,
+    started_at: String,
+    resumable: bool,
+    commit: Commit,
+    parts_to_place: u64,
+    note: Option<String>,
+}
+
+impl Stored {
+    fn read(storage: &Arc<dyn Storage>, manifest: Manifest, contents: Contents) -> Result<Self, JobError> {
+        let results = Results::read(storage, contents)?;
+        let note = results.note();
+        let Results { newest: commit, files, .. } = results;
+        Ok(Self {
+            input: manifest.input.name,
+            format: manifest.spec.format.name().to_owned(),
+            input_rows: manifest.input.rows,
+            started_at: manifest.started_at,
+            resumable: manifest.input.fingerprint.is_some(),
+            commit,
+            parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
+            note,
+        })
+    }
+
+    /// Returns that of a run whose job is not stored yet.
+    fn of_new(beat: &Beat) -> Self {
+        let RunDescription { input, format, job_started_at, .. } = beat.run.clone();
+        Self {
+            input,
+            format,
+            input_rows: None,
+            started_at: job_started_at.unwrap_or_else(|| beat.at.clone()),
+            resumable: false,
+            commit: Commit::zero(),
+            parts_to_place: 0,
+            note: None,
+        }
+    }
+}
+
 fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     let storage = open(path)?;
-    // The lock is read first: a run that ends in between is reported as running.
-    let holder = lock::holder(storage.directory());
-    let manifest = manifest(&storage)?;
-    let results = Results::read(&storage, contents)?;
+    let (process, stored) = read(&storage, contents)?;
     let (control, problem) = match ControlFiles::new(storage).read() {
         Ok(control) => (control, None),
         Err(problem) => (Control::default(), Some(problem.into_message().to_string())),
     };
-    let note = results.note().or(problem);
-    let used = |budget: &BudgetUse| if holder == Holder::None { budget.reserved } else { budget.used };
-    let Results { newest: commit, files, .. } = results;
+    let used = |budget: &BudgetUse| if process.running { budget.used } else { budget.reserved };
+    let Stored { input, format, input_rows, started_at, resumable, commit, parts_to_place, note } = stored;
+    let known = commit.range.end.or(commit.input.as_ref().and_then(|input| input.rows)).or(input_rows);
+    let without_process = if commit.finished { Activity::Finished } else { Activity::Stopped };
     Ok(Status {
-        note,
+        note: note.or(problem),
         output: path.display().to_string(),
-        rows: commit.range.end.or(commit.input.as_ref().and_then(|input| input.rows)).or(manifest.input.rows),
+        rows: known.or_else(|| process.rows_known().filter(|_| commit.max_rows.is_none())),
         max_rows: commit.trial_rows(),
-        input: manifest.input.name,
-        format: manifest.spec.format.name(),
+        input,
+        format,
         done: commit.done,
         watermark: commit.watermark,
         succeeded: commit.totals.succeeded,
@@ -125,20 +182,86 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         max_cost: commit.cost.max,
         parts: commit.totals.parts,
         bytes: commit.totals.bytes,
-        parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
+        parts_to_place,
         finished: commit.finished,
-        resumable: manifest.input.fingerprint.is_some(),
-        running: holder != Holder::None,
-        pid: match holder {
-            Holder::Process(pid) => pid,
-            Holder::None => None,
-        },
-        started_at: manifest.started_at,
+        resumable,
+        state: process.activity.unwrap_or(without_process),
+        process,
+        started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
         settings: JobSettings { set: control.set, paused: control.paused },
         run_count: commit.earlier_runs + commit.runs.len() as u64,
         runs: commit.runs,
     })
+}
+
+/// Reads the state of a job, and what is stored of it. Another job may begin in the directory meanwhile.
+fn read(storage: &Arc<dyn Storage>, contents: Contents) -> Result<(JobProcess, Stored), JobError> {
+    let mut reads = 1;
+    loop {
+        let Found { holder, beat, stored } = found(storage)?;
+        let process = match holder {
+            Holder::None => JobProcess::default(),
+            Holder::Process(pid) => JobProcess::new(pid, beat.clone()),
+        };
+        let Some(manifest) = stored else {
+            let Some((beat, _)) = beat else { return Err(absent(storage)?) };
+            return Ok((process, Stored::of_new(&beat)));
+        };
+        let started_at = manifest.started_at.clone();
+        let stored = Stored::read(storage, manifest, contents);
+        let is_same = |now: Manifest| !now.clearing && now.started_at == started_at;
+        if reads == MAX_READS || stored_manifest(storage.as_ref())?.is_some_and(is_same) {
+            return Ok((process, stored?));
+        }
+        reads += 1;
+    }
+}
+
+/// What is found in the directory of a job.
+struct Found {
+    holder: Holder,
+    /// The last heartbeat of the process that runs the job, and its age.
+    beat: Option<(Beat, Duration)>,
+    /// The stored job; `None`: there is none, or one that is replaced.
+    stored: Option<Manifest>,
+}
+
+/// Looks at a directory. Waits for the first heartbeat of a process that has just locked it, and for another one if a process
+/// seems to hang: its machine may have been suspended until now, its clock may differ from ours, or the heartbeat may be of a
+/// process that was killed and had the same id, as in a container.
+fn found(storage: &Arc<dyn Storage>) -> Result<Found, JobError> {
+    let began = Instant::now();
+    let mut first = None;
+    loop {
+        // The lock is read first: a run that ends in between is reported as running.
+        let holder = lock::holder(storage.directory());
+        let beat = match holder {
+            Holder::None => None,
+            Holder::Process(pid) => {
+                Beat::read(storage.directory()).filter(|beat| pid.is_none_or(|pid| pid == beat.pid))
+            }
+        };
+        let stored = stored_manifest(storage.as_ref())?.filter(|manifest| !manifest.clearing);
+        let stored = stored.filter(|manifest| beat.as_ref().is_none_or(|beat| beat.continues(manifest)));
+        let beat = beat.map(|beat| {
+            let is_new = *first.get_or_insert(beat.at_us) != beat.at_us;
+            let age = if is_new { beat.age().min(began.elapsed()) } else { beat.age() };
+            (beat, age)
+        });
+        // A process that starts a job creates this directory first, and locks it at once.
+        let own = storage.path().join(OWN_DIRECTORY);
+        let longest = match (holder, &beat) {
+            (Holder::None, _) if stored.is_none() && storage.is_directory(&own) => POLL_INTERVAL,
+            (Holder::Process(_), None) => LONGEST_START,
+            (Holder::Process(_), Some((beat, age))) if activity_of(beat, *age) == Activity::Hung => LONGEST_PAUSE,
+            (Holder::None | Holder::Process(_), _) => Duration::ZERO,
+        };
+        if began.elapsed() >= longest {
+            return Ok(Found { holder, beat, stored });
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
 }
 
 /// The parts of a job in the order of reading, with their schema and number of rows.
@@ -191,15 +314,28 @@ pub(super) fn open(path: &Path) -> Result<Arc<dyn Storage>, JobError> {
 /// # Errors
 /// `Output`: there is no job, or an earlier one is being replaced.
 pub(super) fn manifest(storage: &Arc<dyn Storage>) -> Result<Manifest, JobError> {
-    let shown = storage.path().display();
     match stored_manifest(storage.as_ref())? {
-        None => Err(JobError::output(message!(
+        Some(manifest) if !manifest.clearing => Ok(manifest),
+        _ => Err(absent(storage)?),
+    }
+}
+
+/// Returns the error for a directory that contained no job.
+fn absent(storage: &Arc<dyn Storage>) -> Result<JobError, JobError> {
+    let shown = storage.path().display();
+    let holder = lock::holder(storage.directory());
+    Ok(JobError::output(match (stored_manifest(storage.as_ref())?, holder) {
+        (None, Holder::None) => message!(
             "{shown} contains no job: name the directory that headgate fetch wrote to with ",
             OptionName::Output
-        ))),
-        Some(manifest) if manifest.clearing => {
-            Err(JobError::output(format!("the job in {shown} was being started over: run headgate fetch again")))
+        ),
+        (Some(manifest), Holder::None) if manifest.clearing => {
+            format!("the job in {shown} was being started over: run headgate fetch again").into()
         }
-        Some(manifest) => Ok(manifest),
-    }
+        (_, holder) => {
+            let pid = if let Holder::Process(pid) = holder { lock::shown(pid) } else { String::new() };
+            format!("another headgate{pid} is starting a job in {shown}, and has stored nothing yet: look at it later")
+                .into()
+        }
+    }))
 }

@@ -1,7 +1,8 @@
 //! The progress of a job, for other threads while the job runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::commit::Commit;
 
@@ -11,11 +12,21 @@ pub struct JobProgress {
     commit: Mutex<Commit>,
     merged_parts: AtomicU64,
     parts_to_merge: AtomicU64,
+    /// When the sink was last called, or last finished a write, while it has not returned.
+    writing_since: Mutex<Option<Instant>>,
+    /// The number of rows of the input, once it is known.
+    input_rows: OnceLock<u64>,
 }
 
 impl JobProgress {
     pub fn new(commit: Commit) -> Self {
-        Self { commit: Mutex::new(commit), merged_parts: AtomicU64::new(0), parts_to_merge: AtomicU64::new(0) }
+        Self {
+            commit: Mutex::new(commit),
+            merged_parts: AtomicU64::new(0),
+            parts_to_merge: AtomicU64::new(0),
+            writing_since: Mutex::default(),
+            input_rows: OnceLock::new(),
+        }
     }
 
     /// Returns the newest commit.
@@ -27,6 +38,36 @@ impl JobProgress {
     pub(crate) fn merge_progress(&self) -> Option<(u64, u64)> {
         let parts = self.parts_to_merge.load(Ordering::Relaxed);
         (parts > 0).then(|| (self.merged_parts.load(Ordering::Relaxed), parts))
+    }
+
+    /// Notes that the sink is called at this time; `None`: it has returned.
+    pub(crate) fn set_writing(&self, since: Option<Instant>) {
+        *self.writing_since() = since;
+    }
+
+    /// Notes that a write has ended. A call of the sink may rewrite many files.
+    pub(super) fn note_write(&self, now: Instant) {
+        if let Some(since) = &mut *self.writing_since() {
+            *since = now;
+        }
+    }
+
+    /// Returns for how long the sink, while it is called, has not finished a write.
+    pub(crate) fn writing_for(&self, now: Instant) -> Option<Duration> {
+        self.writing_since().map(|since| now.saturating_duration_since(since))
+    }
+
+    fn writing_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.writing_since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the number of rows of the input. Commits have it from now on.
+    pub(crate) fn set_input_rows(&self, rows: u64) {
+        let _ = self.input_rows.set(rows);
+    }
+
+    pub(super) fn input_rows(&self) -> Option<u64> {
+        self.input_rows.get().copied()
     }
 
     pub(super) fn begin_merge(&self, parts: usize) {

@@ -247,6 +247,12 @@ impl JobWriter {
         &self.last
     }
 
+    /// Returns the number of rows of the input, if a run that has read so many rows has read all of them.
+    pub(super) fn input_rows(&self, rows_read: Option<u64>) -> Option<u64> {
+        // The input may go on after the rows of a trial.
+        rows_read.filter(|rows| self.last.max_rows != Some(*rows))
+    }
+
     /// Returns the number of rows that this run has written.
     pub(super) fn run_rows(&self) -> u64 {
         self.run_rows
@@ -454,6 +460,7 @@ impl JobWriter {
         }
         let has_most_rows = kind == PartKind::Failed && part.rows >= MAX_FAILED_ROWS;
         let is_full = has_most_rows || part.writer.bytes() >= max_bytes;
+        self.progress.note_write((self.clock)());
         if is_full { self.close(kind) } else { Ok(()) }
     }
 
@@ -479,6 +486,7 @@ impl JobWriter {
         match finished {
             Ok(FinishedPart { bytes, crc32, .. }) => {
                 self.finished.push(PartRecord { name, rows, bytes, crc32 });
+                self.progress.note_write((self.clock)());
                 Ok(())
             }
             Err(error) => {

@@ -1,36 +1,29 @@
 //! The handle of a run, for the caller that started it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::live::Settings;
-use headgate_core::message::Message;
 use headgate_core::row::Row;
-use headgate_core::schedule::budget::Budgets;
 use headgate_core::schedule::rows_to_cancel::RowsToCancel;
 use headgate_core::selected::SelectValues;
 use headgate_core::virtual_clock;
 use headgate_http::defaults::HeaderChange;
 use headgate_http::live_defaults::{LiveDefaults, LiveHeader};
 
-use super::job_state::JobState;
 use super::live::LiveRun;
+use super::reporter::Reporter;
 use super::sink_thread::Done;
 use crate::engine::Assigned;
 use crate::engine::completion_queue::CompletionQueue;
-use crate::engine::failure::FirstFailure;
-use crate::engine::shared_failure_limit::StoppedBy;
 use crate::engine::shared_scheduler::SharedScheduler;
 use crate::engine::waker::WakeCaller;
 use crate::job::control::SettingsChange;
 use crate::queue::rows::RowFeeder;
-use crate::stats::bottleneck::merging;
-use crate::stats::monitor::Monitor;
 use crate::stats::report::{Snapshot, Summary};
-use crate::stats::usage::Moment;
 
 /// The longest time that an aborted run may take to write what it has received.
 const LONGEST_ABORT: Duration = Duration::from_secs(1);
@@ -39,26 +32,14 @@ const LONGEST_ABORT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Run {
     pub(super) grace: Duration,
-    pub(super) failure: Arc<FirstFailure>,
     pub(super) done: Arc<Done>,
-    /// Set once the reader of the output has closed the stream.
-    pub(super) reader_gone: Arc<OnceLock<()>>,
     /// The time at which the run was aborted.
     pub(super) aborted: OnceLock<Instant>,
     /// The run's assignment to the workers; `None`: there was nothing to do.
     pub(super) assigned: Option<Assigned>,
     /// The common parts of its requests.
     pub(super) defaults: Arc<LiveDefaults>,
-    pub(super) monitor: Mutex<Monitor>,
-    /// The state in the job's directory, if this is a run of a job.
-    pub(super) state: Option<JobState>,
-    /// What the run and earlier runs of its job have used.
-    pub(super) budgets: Arc<Budgets>,
-    /// The output, as shown to the user.
-    pub(super) output: String,
-    pub(super) notes: Arc<Mutex<Vec<Message>>>,
-    /// The reason, if the run stopped by itself.
-    pub(super) stopped_by: Arc<OnceLock<StoppedBy>>,
+    pub(super) reporter: Arc<Reporter>,
     /// `None`: there was nothing to do.
     pub(super) live: Option<Arc<LiveRun>>,
     /// Accepts the caller's rows; `None`: rows come from a source, or feeding has ended.
@@ -202,38 +183,13 @@ impl Run {
         }
     }
 
-    fn monitor(&self) -> MutexGuard<'_, Monitor> {
-        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(live) = &self.live {
-            monitor.set_concurrency(live.concurrency());
-        }
-        monitor
-    }
-
+    /// Returns the current state of the run.
     pub fn snapshot(&self) -> Snapshot {
-        let stopping = self.scheduler().is_some_and(SharedScheduler::is_stopped);
-        let mut snapshot = self.monitor().snapshot(clock::now(), stopping);
-        if let Some((merged, parts)) = self.state.as_ref().and_then(|state| state.progress.merge_progress()) {
-            snapshot.bottleneck = merging(merged, parts);
-        }
-        snapshot
+        self.reporter.snapshot()
     }
 
     /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub fn summary(&self) -> Summary {
-        let ended = self.done.at().unwrap_or_else(Moment::now);
-        let mut summary = self.monitor().summary(&ended);
-        summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
-        (summary.requests, summary.max_requests) = (self.budgets.requests.used(), self.budgets.requests.max());
-        summary.max_cost = self.budgets.cost.max();
-        let cost = self.budgets.cost.used();
-        summary.cost = (cost > 0 || summary.max_cost.is_some()).then_some(cost);
-        summary.output.clone_from(&self.output);
-        summary.stopped_by = self.stopped_by.get().map(|stopped_by| stopped_by.why.clone());
-        summary.interrupted = self.scheduler().is_some_and(SharedScheduler::is_interrupted);
-        summary.reader_gone = self.reader_gone.get().is_some();
-        summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
-        summary.failure = self.failure.get().as_ref().map(Into::into);
-        summary
+        self.reporter.summary()
     }
 }

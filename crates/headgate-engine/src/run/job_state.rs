@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headgate_core::schedule::budget::Budgets;
 
 use crate::job::JobProgress;
+use crate::job::heartbeat::Heartbeat;
 use crate::queue::responders::Responders;
 use crate::stats::report::JobFigures;
 
@@ -13,6 +14,8 @@ pub(super) struct JobState {
     pub(super) progress: Arc<JobProgress>,
     pub(super) responders: Arc<Responders>,
     pub(super) budgets: Arc<Budgets>,
+    /// `None`: there was nothing to do.
+    pub(super) heartbeat: Option<Arc<Heartbeat>>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
     /// The run before this one stopped by itself because its rows failed.

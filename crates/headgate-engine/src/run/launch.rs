@@ -26,6 +26,7 @@ use headgate_table::source::Source;
 use super::handle::Run;
 use super::job_state::JobState;
 use super::live::{LiveRun, StoredSettings};
+use super::reporter::Reporter;
 use super::reread_thread;
 use super::sink_thread::{self, Done, SinkThread};
 use super::source_thread::{self, SourceThread};
@@ -272,23 +273,33 @@ impl Launch {
             }
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
-        Ok(Run {
-            grace: self.run.shutdown_timeout,
+        let figures = throttling.clone().map(|scheduler| scheduler as _);
+        let monitor = Monitor::new(started, setting, workers, size, window, figures).extracting(selection);
+        let heartbeat = state.as_ref().and_then(|state| state.heartbeat.clone());
+        let reporter = Arc::new(Reporter {
+            monitor: Mutex::new(monitor),
             failure,
-            done,
+            done: done.clone(),
             reader_gone,
-            aborted: OnceLock::new(),
-            assigned,
-            defaults: live_defaults,
-            monitor: Mutex::new(
-                Monitor::new(started, setting, workers, size, window, throttling.map(|scheduler| scheduler as _))
-                    .extracting(selection),
-            ),
-            stopped_by,
+            scheduler: throttling,
+            live: live.clone(),
             state,
             budgets,
             output: self.output,
             notes,
+            stopped_by,
+        });
+        if let Some(heartbeat) = heartbeat {
+            let reporter = reporter.clone();
+            heartbeat.report(Arc::new(move || reporter.snapshot()));
+        }
+        Ok(Run {
+            grace: self.run.shutdown_timeout,
+            done,
+            aborted: OnceLock::new(),
+            assigned,
+            defaults: live_defaults,
+            reporter,
             live,
             feeder: Mutex::new(feeder),
             next_ordinal: AtomicU64::new(0),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use headgate_core::clock;
 use headgate_core::error::{JobError, cause};
-use headgate_core::live::Live;
+use headgate_core::live::{Live, Settings};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::{RequestOptions, RunOptions};
@@ -93,6 +93,8 @@ pub(super) struct LiveRun {
     now: watch::Sender<Arc<Live>>,
     files: Option<ControlFiles>,
     state: Mutex<LiveRunState>,
+    /// A copy of those in `state`, whose lock may be held while files are read.
+    settings: Mutex<Settings>,
     notes: Arc<Mutex<Vec<Message>>>,
     /// `None`: the run has no credentials that can be renewed.
     renewal: Option<Arc<Renewal>>,
@@ -128,8 +130,9 @@ impl LiveRun {
             let _ = files.reply(control.sequence, None);
         }
         // The settings may have changed since they were read: the first poll reads them again.
+        let settings = Mutex::new(control.set.clone());
         let state = LiveRunState { control, stamp: None, next_poll: clock::now(), reservation: Some(reservation) };
-        Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), notes, renewal }))
+        Ok(Arc::new(Self { base, now, files, state: Mutex::new(state), settings, notes, renewal }))
     }
 
     pub(super) fn receiver(&self) -> watch::Receiver<Arc<Live>> {
@@ -139,6 +142,16 @@ impl LiveRun {
     /// Returns the current maximum of attempts in flight.
     pub(super) fn concurrency(&self) -> usize {
         self.now.borrow().concurrency
+    }
+
+    /// Returns whether the user has paused the run.
+    pub(super) fn is_paused(&self) -> bool {
+        self.now.borrow().paused
+    }
+
+    /// Returns the options that were set while the job ran.
+    pub(super) fn settings(&self) -> Settings {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Changes the run, and the stored settings of its job.
@@ -230,6 +243,7 @@ impl LiveRun {
         {
             capacity.resize(live.concurrency, engine)?;
         }
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&control.set);
         state.control = control;
         self.now.send_if_modified(|now| {
             let changes = **now != live;

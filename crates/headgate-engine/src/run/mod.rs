@@ -13,6 +13,7 @@ mod launch;
 pub(crate) mod live;
 pub(crate) mod named_address;
 mod plan;
+mod reporter;
 mod reread_thread;
 mod sink_thread;
 mod source_thread;

@@ -208,22 +208,33 @@ impl PreparedOutput {
                 budgets.set(&options.run.limits);
                 let (progress, responders) = (Arc::new(JobProgress::new(commit)), Arc::default());
                 let had_failed = false;
-                StartedOutput::Finished(JobState { progress, responders, budgets, rows_before, resumable, had_failed })
+                StartedOutput::Finished(JobState {
+                    progress,
+                    responders,
+                    budgets,
+                    heartbeat: None,
+                    rows_before,
+                    resumable,
+                    had_failed,
+                })
             }
             Self::Durable(job) => {
                 let (rows_before, resumable) = (job.last_commit().done, job.is_resumable());
                 let had_failed = job.last_commit().had_failed();
                 let started = job.start(options, window.clone(), Box::new(clock::now))?;
-                let RunningJob { sink, progress, responders, budgets } = started;
-                let state = JobState { progress, responders, budgets, rows_before, resumable, had_failed };
+                let RunningJob { sink, progress, responders, budgets, heartbeat } = started;
+                let heartbeat = Some(heartbeat);
+                let state = JobState { progress, responders, budgets, heartbeat, rows_before, resumable, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
             }
             Self::Retry(retry) => {
                 // Rows that fail whatever is done come first in each retry.
                 let had_failed = false;
                 let started = retry.start(options, Box::new(clock::now))?;
-                let RunningJob { sink, progress, responders, budgets } = started;
-                let state = JobState { progress, responders, budgets, rows_before: 0, resumable: true, had_failed };
+                let RunningJob { sink, progress, responders, budgets, heartbeat } = started;
+                let heartbeat = Some(heartbeat);
+                let state =
+                    JobState { progress, responders, budgets, heartbeat, rows_before: 0, resumable: true, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
             }
         })

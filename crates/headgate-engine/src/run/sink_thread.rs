@@ -152,7 +152,8 @@ impl SinkThread {
     fn run(&mut self) -> Result<ControlFlow<()>, JobError> {
         let was_finished = self.is_job_finished();
         let written = runtime().and_then(|runtime| runtime.block_on(self.write_all()));
-        let stopped = || self.scheduler.is_interrupted();
+        let scheduler = self.scheduler.clone();
+        let stopped = || scheduler.is_interrupted();
         // Also after an error: the intact part is saved.
         let (undone, stopped_by) = (self.scheduler.drain_undone(), self.stopped_by.get());
         let why = stopped_by.map(|stopped_by| stopped_by.why.to_string());
@@ -163,7 +164,7 @@ impl SinkThread {
             stopped_by: why.as_deref(),
             by_failures: stopped_by.is_some_and(|stopped_by| stopped_by.by_failures),
         };
-        let finished = self.sink.finish(&ending);
+        let finished = self.writing(|sink| sink.finish(&ending));
         let flow = written.and_then(|flow| finished.map(|()| flow))?;
         // The rows in flight may have been the last ones. A job that is retried was finished before.
         let is_over = !was_finished && self.is_job_finished();
@@ -185,23 +186,35 @@ impl SinkThread {
                         self.check_space();
                         space_checked = clock::now();
                     }
-                    if self.sink.write(batch)?.is_break() {
+                    if self.writing(|sink| sink.write(batch))?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     self.wake_for_budget();
                 }
                 () = self.scheduler.budget_is_short() => {
-                    self.sink.tick()?;
+                    self.writing(|sink| sink.tick())?;
                     self.wake_for_budget();
                 }
                 _ = ticks.tick() => {
                     self.live.apply_changes(clock::now());
                     self.check_space();
-                    self.sink.tick()?;
+                    self.writing(|sink| sink.tick())?;
                     self.wake_for_budget();
                 }
             }
         }
+    }
+
+    /// Calls the sink, and notes for how long it has not returned: it may wait for a disk that hangs.
+    fn writing<T>(&mut self, call: impl FnOnce(&mut dyn Sink) -> T) -> T {
+        let Some(progress) = &self.progress else { return call(&mut *self.sink) };
+        if let Some(rows) = self.input_rows.get() {
+            progress.set_input_rows(*rows);
+        }
+        progress.set_writing(Some(clock::now()));
+        let returned = call(&mut *self.sink);
+        progress.set_writing(None);
+        returned
     }
 
     /// Wakes workers that may wait for what a commit has just reserved of a budget.

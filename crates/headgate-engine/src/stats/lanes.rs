@@ -3,10 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 /// The reasons why a lane waits when it does not exchange bytes with a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(usize)]
-pub(crate) enum Wait {
+pub enum Wait {
     /// The next row.
     Input,
     /// Space in the queue of the sink.
@@ -28,6 +31,20 @@ pub(crate) enum Wait {
 }
 
 const WAITS: usize = 9;
+
+impl Wait {
+    pub(crate) const ALL: [Wait; WAITS] = [
+        Wait::Input,
+        Wait::Sink,
+        Wait::Memory,
+        Wait::Dns,
+        Wait::Decoder,
+        Wait::RateLimiter,
+        Wait::Stream,
+        Wait::Files,
+        Wait::Connection,
+    ];
+}
 
 /// Lane-time since the start of a job, by what it was spent on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,6 +117,11 @@ impl LaneClock {
     /// Adds a wait that is over and that [`LaneClock::enter`] did not record.
     pub(crate) fn add_waited(&mut self, wait: Wait, time: Duration) {
         self.time.waiting[wait as usize] += time;
+    }
+
+    /// Returns the number of lanes that wait for this.
+    pub(crate) fn waiting(&self, wait: Wait) -> u32 {
+        self.waiting[wait as usize]
     }
 
     /// Returns the number of attempts in flight.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use headgate_core::live::Settings;
 use headgate_core::schedule::scheduler::SchedulerFigures;
 use headgate_core::schedule::throttled::{HostFigures, ThrottledBy, ThrottledTime};
 use headgate_core::source_size::SourceSize;
@@ -12,9 +13,9 @@ use headgate_table::columns::select::Selection;
 use crate::queue::window::Window;
 use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bottleneck_of};
 use crate::stats::bottleneck_kind::BottleneckKind;
-use crate::stats::lanes::LaneTime;
+use crate::stats::lanes::{LaneTime, Wait};
 use crate::stats::progress::Progress;
-use crate::stats::report::{Latency, SlowestHost, Snapshot, Summary};
+use crate::stats::report::{Latency, LatencyCounts, Phase, SlowestHost, Snapshot, Summary};
 use crate::stats::throttled::{FigureSource, ThrottledStretch};
 use crate::stats::usage::{CoreTime, Moment};
 use crate::stats::worker::{Figures, WorkerStats};
@@ -23,6 +24,9 @@ use crate::stats::worker::{Figures, WorkerStats};
 const RECENT: Duration = Duration::from_secs(5);
 /// The minimum interval of two samples; so there are at most eleven.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+
+/// A run in which nothing has been in flight for so long waits.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// Properties of a job that do not change.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +54,10 @@ pub(crate) struct Monitor {
     /// The host that most rows waited for, when rows last waited.
     throttled_host: Option<HostFigures>,
     before: Moment,
+    /// The number of rows done when it last changed, and when that was.
+    last_row: (u64, Instant),
+    /// The same of rows and attempts.
+    last_attempt: (u64, Instant),
     samples: VecDeque<CounterSample>,
 }
 
@@ -88,6 +96,8 @@ impl Monitor {
             selection: None,
             throttled_host: None,
             before: Moment::now(),
+            last_row: (0, started),
+            last_attempt: (0, started),
             samples: VecDeque::new(),
         }
     }
@@ -103,12 +113,18 @@ impl Monitor {
     }
 
     pub(crate) fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
-        let (figures, in_flight, sample) = self.add_up(now, CoreTime::now());
+        let scheduled = self.scheduled(now);
+        let (figures, in_flight, sample) = self.add_up(now, CoreTime::now(), &scheduled);
         let recent = self.recent(&sample);
-        let SchedulerFigures { host, stalls, slowest, .. } =
-            self.scheduler.as_ref().map(|scheduler| scheduler.figures(now)).unwrap_or_default();
-        if host.is_some() {
-            self.throttled_host = host;
+        if scheduled.host.is_some() {
+            self.throttled_host.clone_from(&scheduled.host);
+        }
+        if self.last_row.0 != sample.rows {
+            self.last_row = (sample.rows, now);
+        }
+        let ended = sample.rows + sample.attempts;
+        if self.last_attempt.0 != ended || in_flight > 0 {
+            self.last_attempt = (ended, now);
         }
         let elapsed = now.saturating_duration_since(self.started);
         let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
@@ -116,7 +132,7 @@ impl Monitor {
         let rows = figures.rows();
         let rows_before = self.setting.rows_before;
         let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
-        let bottleneck = bottleneck_of(&self.stretch(&recent, &sample, &figures));
+        let bottleneck = bottleneck_of(&self.stretch(&recent, &sample, &figures, &scheduled));
         // Neither a run that stops nor one that is paused, or waits for credentials, does the other rows.
         let waits = matches!(bottleneck.kind, BottleneckKind::Paused | BottleneckKind::Credentials);
         let is_going_on = !stopping && !waits;
@@ -126,8 +142,22 @@ impl Monitor {
             Some(left) => left < time.as_secs_f64(),
             None => size.rows.is_some() && is_going_on,
         };
-        let slowest = slowest.filter(|host| host.time_left.is_some_and(is_longer));
+        let SchedulerFigures { stalls, slowest, now: throttled_by, .. } = scheduled;
+        let slowest_hosts: Vec<_> = slowest.into_iter().map(SlowestHost::from).collect();
+        let slowest_host = slowest_hosts.first().filter(|host| {
+            host.time_left_s.and_then(|left| Duration::try_from_secs_f64(left).ok()).is_some_and(is_longer)
+        });
+        let (lanes_waiting, is_running) = (self.lanes_waiting(), self.is_running());
+        let lacks_rows = throttled_by.is_some() || lanes_waiting.contains_key(&Wait::Input);
+        let phase = if sample.attempts == 0 && in_flight == 0 && throttled_by.is_none() {
+            Phase::Starting
+        } else if lacks_rows && now.saturating_duration_since(self.last_attempt.1) >= IDLE {
+            Phase::Waiting
+        } else {
+            Phase::Running
+        };
         Snapshot {
+            phase,
             elapsed_s: elapsed.as_secs_f64(),
             rows,
             rows_before,
@@ -141,17 +171,29 @@ impl Monitor {
             requests_per_s_mean: per_second(rows, elapsed),
             p50_us: figures.latency_us.value_at_quantile(0.5),
             p99_us: figures.latency_us.value_at_quantile(0.99),
+            latencies: LatencyCounts::from(&figures.latency_us),
             received_bytes: figures.received_bytes,
-            time_left_s: slowest
-                .as_ref()
-                .and_then(|host| host.time_left)
-                .map(|left| left.as_secs_f64())
-                .or(time_left_s),
-            slowest_host: slowest.map(|host| SlowestHost {
-                host: host.name,
-                rows: host.waiting,
-                in_flight: host.in_flight,
-            }),
+            time_left_s: slowest_host.and_then(|host| host.time_left_s).or(time_left_s),
+            slowest_host: slowest_host.cloned(),
+            slowest_hosts,
+            throttled_by,
+            throttled_s: throttled_s(&sample.throttled),
+            lanes_waiting,
+            attempts: sample.attempts,
+            pauses: scheduled.pauses,
+            paused_hosts: scheduled.paused_hosts,
+            breakers_opened: scheduled.breakers_opened,
+            open_breakers: scheduled.open_breakers,
+            network_down_s: scheduled.network_down.map(|time| time.as_secs_f64()),
+            commit: None,
+            since_last_row_s: now.saturating_duration_since(self.last_row.1).as_secs_f64(),
+            unresponsive_s: if is_running { scheduled.late.as_secs_f64() } else { 0.0 },
+            writing_s: None,
+            set: Settings::new(),
+            requests: 0,
+            max_requests: None,
+            cost: None,
+            max_cost: None,
             stopping,
             stalled_s: stalls.total.as_secs_f64(),
             bottleneck,
@@ -159,11 +201,11 @@ impl Monitor {
     }
 
     pub(crate) fn summary(&self, end: &Moment) -> Summary {
-        let (figures, _, sample) = self.add_up(end.at, end.cores);
+        let scheduled = self.scheduled(end.at);
+        let (figures, _, sample) = self.add_up(end.at, end.cores, &scheduled);
         let elapsed = end.at.saturating_duration_since(self.started);
         let extracted = self.selection.iter().flat_map(|selection| figures.extracted.notes(selection));
-        let SchedulerFigures { pauses, stalls, .. } =
-            self.scheduler.as_ref().map(|scheduler| scheduler.figures(end.at)).unwrap_or_default();
+        let bottleneck = bottleneck_of(&self.stretch(&self.start(), &sample, &figures, &scheduled));
         Summary {
             rows: figures.rows(),
             rows_known: self.source_size().rows,
@@ -180,7 +222,7 @@ impl Monitor {
             peak_rss_bytes: end.usage.peak_rss_bytes,
             // A job with nothing to do ends before its monitor starts.
             cpu_s: (end.usage.cpu_s - self.before.usage.cpu_s).max(0.0),
-            bottleneck: bottleneck_of(&self.stretch(&self.start(), &sample, &figures)),
+            bottleneck,
             retries: figures.retries.causes.clone(),
             not_retried: figures.retries.not_retried,
             resent: figures.resent,
@@ -190,8 +232,8 @@ impl Monitor {
             cost: None,
             max_cost: None,
             throttled_s: throttled_s(&sample.throttled),
-            pauses,
-            stalled_s: stalls.total.as_secs_f64(),
+            pauses: scheduled.pauses,
+            stalled_s: scheduled.stalls.total.as_secs_f64(),
             stopped_by: None,
             output: String::new(),
             interrupted: false,
@@ -202,11 +244,38 @@ impl Monitor {
         }
     }
 
+    fn scheduled(&self, now: Instant) -> SchedulerFigures {
+        self.scheduler.as_ref().map(|scheduler| scheduler.figures(now)).unwrap_or_default()
+    }
+
+    /// Returns whether a worker has a share of the run: after the last row, only the sink runs.
+    fn is_running(&self) -> bool {
+        self.workers.iter().any(|worker| worker.lock().unwrap_or_else(PoisonError::into_inner).busy.is_running())
+    }
+
+    /// Returns how many lanes wait for each thing that any of them waits for.
+    fn lanes_waiting(&self) -> BTreeMap<Wait, u64> {
+        let mut waiting = BTreeMap::new();
+        for worker in &self.workers {
+            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            for wait in Wait::ALL {
+                *waiting.entry(wait).or_default() += u64::from(worker.lanes.waiting(wait));
+            }
+        }
+        waiting.retain(|_, lanes| *lanes > 0);
+        waiting
+    }
+
     fn source_size(&self) -> SourceSize {
         *self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_up(&self, now: Instant, cores: Option<CoreTime>) -> (Figures, u64, CounterSample) {
+    fn add_up(
+        &self,
+        now: Instant,
+        cores: Option<CoreTime>,
+        scheduled: &SchedulerFigures,
+    ) -> (Figures, u64, CounterSample) {
         let mut figures = Figures::default();
         let mut sample = CounterSample::zero(now);
         let mut in_flight = 0;
@@ -221,8 +290,7 @@ impl Monitor {
         sample.window_full = self.window.full_for(now);
         sample.rows = figures.rows();
         sample.failed = figures.failed;
-        sample.throttled =
-            self.scheduler.as_ref().map_or_else(ThrottledTime::default, |scheduler| scheduler.figures(now).throttled);
+        sample.throttled = scheduled.throttled;
         sample.attempts = figures.attempted;
         sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
@@ -247,7 +315,13 @@ impl Monitor {
         CounterSample { cores: self.before.cores, ..CounterSample::zero(self.started) }
     }
 
-    fn stretch(&self, from: &CounterSample, to: &CounterSample, figures: &Figures) -> Stretch {
+    fn stretch(
+        &self,
+        from: &CounterSample,
+        to: &CounterSample,
+        figures: &Figures,
+        scheduled: &SchedulerFigures,
+    ) -> Stretch {
         Stretch {
             wall: to.at.saturating_duration_since(from.at),
             attempts: to.attempts - from.attempts,
@@ -262,7 +336,7 @@ impl Monitor {
             cores: self.setting.cores,
             output_is_pipe: self.setting.output_is_pipe,
             input_is_pipe: self.setting.input_is_pipe,
-            throttled: self.throttled(from, to),
+            throttled: self.throttled(from, to, scheduled),
             rows: to.rows - from.rows,
             failed: to.failed - from.failed,
             failed_with: figures.failures.counts().into_iter().max_by_key(|(_, count)| *count).map(|(with, _)| with),
@@ -274,16 +348,16 @@ impl Monitor {
         }
     }
 
-    fn throttled(&self, from: &CounterSample, to: &CounterSample) -> ThrottledStretch {
+    fn throttled(&self, from: &CounterSample, to: &CounterSample, hosts: &SchedulerFigures) -> ThrottledStretch {
         let Some(scheduler) = &self.scheduler else { return ThrottledStretch::default() };
-        let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = scheduler.figures(to.at);
+        let SchedulerFigures { host, waiting, paused_hosts, network_down, .. } = hosts;
         ThrottledStretch {
             time: to.throttled.since(&from.throttled),
             pause_left: host.as_ref().and_then(|host| host.until).map(|until| until.saturating_duration_since(to.at)),
-            host: host.or_else(|| self.throttled_host.clone()),
-            waiting,
-            paused_hosts,
-            network_down,
+            host: host.clone().or_else(|| self.throttled_host.clone()),
+            waiting: *waiting,
+            paused_hosts: *paused_hosts,
+            network_down: *network_down,
             limits: scheduler.limits(),
         }
     }

@@ -216,6 +216,11 @@ impl BusyClock {
         *self = Self::Stopped(self.busy());
     }
 
+    /// Returns whether the worker has a share of the run.
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self, Self::Running { .. })
+    }
+
     pub(crate) fn busy(&self) -> Duration {
         match self {
             Self::NotStarted => Duration::ZERO,

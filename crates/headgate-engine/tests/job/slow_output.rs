@@ -80,6 +80,20 @@ fn a_few_rows_that_wait_for_the_sink_when_the_input_ends_are_written() {
 }
 
 #[test]
+fn a_sink_that_waits_for_its_disk_is_reported_and_workers_that_have_ended_are_not_called_unresponsive() {
+    let server = server();
+    let fifo = Fifo::new();
+    let (held, job) = HeldOutput::start(&fifo);
+    fifo.write(&format!("{}\n", url(server.address(), "/row")));
+    let rig = fifo.close();
+    eventually("the sink waits", || job.snapshot().writing_s.is_some_and(|seconds| seconds > 1.0));
+    assert_eq!((1, 0.0), (job.snapshot().rows, job.snapshot().unresponsive_s));
+    held.release();
+    rig.finish(&job);
+    assert_eq!(None, job.snapshot().writing_s);
+}
+
+#[test]
 fn counted_rows_are_written_when_a_job_that_waits_for_its_output_is_stopped() {
     let server = server();
     let mut fifo = Fifo::new();

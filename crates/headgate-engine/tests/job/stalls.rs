@@ -45,11 +45,14 @@ fn time_in_which_a_worker_was_busy_counts_for_no_timeout() {
     // The worker is blocked when its response comes.
     run.feed(vec![row(0, "/1")]).expect("the run continues");
     let (mut arrived, end) = (Vec::<Arrived>::new(), Instant::now() + MAX_WAIT);
+    let mut unresponsive_s = 0_f64;
     while arrived.len() < 50 && Instant::now() < end {
         completions.take(usize::MAX, &mut arrived);
+        unresponsive_s = unresponsive_s.max(run.snapshot().unresponsive_s);
         thread::yield_now();
     }
     assert_eq!(vec![Some(200); 50], arrived.iter().map(status).collect::<Vec<_>>());
     let stalled_s = run.snapshot().stalled_s;
     assert!((5.0..MAX_WAIT.as_secs_f64()).contains(&stalled_s), "{stalled_s} s");
+    assert!(unresponsive_s > 3.0, "a snapshot says so meanwhile: {unresponsive_s} s");
 }

@@ -1,9 +1,10 @@
 //! The consequences of the end of an attempt, for its row, its host and the network.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::pausing::awake;
-use super::{HostIndex, MAX_NAMED_PAUSES, Scheduler};
+use super::{HostIndex, MAX_NAMED_HOSTS, Scheduler};
 use crate::error::{HostEvidence, LoadEvidence, NetworkEvidence};
 use crate::row::Row;
 use crate::schedule::adaptive::EndedAttempt;
@@ -20,6 +21,12 @@ const LONGER: Duration = Duration::from_secs(1);
 
 /// A row that is retried: it, the host that it waits for, if that is known, and otherwise the host's name.
 pub(super) type Requeued = (Row, Option<HostIndex>, Option<Box<str>>);
+
+/// Counts something of a host by its name, or as `others` beyond the first hosts.
+fn count_host(counts: &mut BTreeMap<Box<str>, u64>, name: &str) {
+    let is_named = counts.contains_key(name) || counts.len() < MAX_NAMED_HOSTS;
+    *counts.entry(if is_named { name.into() } else { "others".into() }).or_default() += 1;
+}
 
 impl Scheduler {
     /// Records the end of an attempt, and lets its row wait for the next one if it is retried. `name`: the host, if the
@@ -139,12 +146,7 @@ impl Scheduler {
             let earlier = breaker.paused_until(now).unwrap_or(now);
             breaker.pause(time, in_flight, rules, now, &mut self.rng);
             is_longer = breaker.paused_until(now).is_some_and(|until| until > earlier + LONGER);
-            let count = if self.pauses.contains_key(&host.name) || self.pauses.len() < MAX_NAMED_PAUSES {
-                host.name.clone()
-            } else {
-                "others".into()
-            };
-            *self.pauses.entry(count).or_default() += 1;
+            count_host(&mut self.pauses, &host.name);
         }
         let in_flight = host.in_flight;
         let was_open = host.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
@@ -177,6 +179,9 @@ impl Scheduler {
         host.breaker.take_if(|breaker| breaker.is_idle(now));
         let is_unhealthy = host.breaker.is_some();
         let has_opened = !was_open && host.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
+        if has_opened {
+            count_host(&mut self.breakers_opened, &host.name);
+        }
         self.unhealthy = self.unhealthy + usize::from(is_unhealthy) - usize::from(was_unhealthy);
         let view = self.network.view(rules);
         if is_unhealthy && host.is_down(view, now) {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{HostIndex, Scheduler, SchedulerFigures};
+use super::{HostIndex, MAX_SLOWEST, Scheduler, SchedulerFigures};
 use crate::schedule::host_queue::{HostQueue, Readiness};
 use crate::schedule::throttled::ThrottledBy;
 
@@ -96,10 +96,21 @@ impl Scheduler {
     }
 
     pub fn figures(&self, now: Instant) -> SchedulerFigures {
+        let late = self.clock.late_by(now);
         let now = self.awake(now);
         let throttled = self.hosts.iter().filter(|host| host.readiness.throttled_by().is_some());
-        let slowest = self.hosts.iter().filter_map(|host| Some((host.time_left(now)?, host)));
+        // There may be 100,000 hosts, and only the first few are needed.
+        let mut slowest = Vec::with_capacity(MAX_SLOWEST + 1);
+        for host in self.hosts.iter() {
+            let Some(time_left) = host.time_left(now) else { continue };
+            let at = slowest.partition_point(|(other, _)| *other >= time_left);
+            if at < MAX_SLOWEST {
+                slowest.insert(at, (time_left, host));
+                slowest.truncate(MAX_SLOWEST);
+            }
+        }
         let report = |host: &HostQueue| host.figures(now, |awake| self.real(awake));
+        let is_open = |host: &&HostQueue| host.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
         let is_paused = |host: &&HostQueue| host.breaker.as_ref().is_some_and(|breaker| breaker.is_paused(now));
         SchedulerFigures {
             throttled: self.throttled.time(now),
@@ -107,10 +118,13 @@ impl Scheduler {
             host: throttled.max_by_key(|host| host.waiting() + host.deferred).map(report),
             waiting: self.look_ahead.rows() as u64 + self.deferred,
             pauses: self.pauses.clone(),
-            slowest: slowest.max_by_key(|(time_left, _)| *time_left).map(|(_, host)| report(host)),
+            breakers_opened: self.breakers_opened.clone(),
+            open_breakers: if self.unhealthy > 0 { self.hosts.iter().filter(is_open).count() as u64 } else { 0 },
+            slowest: slowest.into_iter().map(|(_, host)| report(host)).collect(),
             network_down: self.network.down_for(now),
             paused_hosts: if self.unhealthy > 0 { self.hosts.iter().filter(is_paused).count() as u64 } else { 0 },
             stalls: self.clock.figures(),
+            late,
         }
     }
 }

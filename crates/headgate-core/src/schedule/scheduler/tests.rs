@@ -253,7 +253,7 @@ fn the_slowest_host_is_the_one_whose_rows_take_the_longest_at_its_limits() {
     driver.now += ms(990);
     started.drain(..).for_each(|row| assert_eq!(RetryDecision::No, driver.end(row, end(200), None)));
     driver.started();
-    let slowest = driver.scheduler.figures(driver.now).slowest.expect("rows wait");
+    let slowest = driver.scheduler.figures(driver.now).slowest.into_iter().next().expect("rows wait");
     assert_eq!(("shop.example", 26, 2), (&*slowest.name, slowest.waiting, slowest.in_flight));
     // 28 rows, two at a time, each for a second.
     let time_left = slowest.time_left.expect("it is known").as_secs_f64();

@@ -25,8 +25,7 @@ impl JobWriter {
         rows_read: Option<u64>,
         ending: &Ending<'_>,
     ) -> Result<(), JobError> {
-        // The input may go on after the rows of a trial.
-        let input_rows = rows_read.filter(|rows| self.last.max_rows != Some(*rows));
+        let input_rows = self.input_rows(rows_read);
         // An earlier run that was stopped may have done rows after those of the trial.
         let is_complete =
             input_rows.or(self.last.end()) == Some(done_rows.watermark()) && done_rows.end() == done_rows.watermark();

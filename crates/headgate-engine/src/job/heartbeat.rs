@@ -1,0 +1,195 @@
+//! The heartbeat of a running job: one small file that says how far its run is.
+//!
+//! ```text
+//! OUT/_headgate/heartbeat.json   replaced once a second by the process that runs the job, and removed at its end
+//! ```
+//!
+//! A thread of its own writes the file, from the moment at which the job is locked: if the sink waits for a slow disk, or the
+//! input for its first row, the heartbeat says so. It is no part of the durable state, so nothing is synced, it doesn't pass
+//! through the job's [`Storage`](headgate_core::files::storage::Storage), and a disk that refuses it stops no job. Its size has
+//! a bound, because that of a [`Snapshot`] has one.
+
+use std::fmt;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::{Directory, SHARED};
+use headgate_table::parts::time::now_text;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::manifest::Manifest;
+use super::record;
+use crate::stats::report::Snapshot;
+
+const NAME: &str = "heartbeat.json";
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a run is, before its job is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RunDescription {
+    /// `fetch` or `retry`.
+    pub command: String,
+    pub input: String,
+    pub format: String,
+    /// When its job was started, as in the manifest; `None`: it is not known yet whether the stored job is resumed.
+    pub job_started_at: Option<String>,
+}
+
+/// One heartbeat: the content of the file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Beat {
+    /// RFC 3339, UTC.
+    pub at: String,
+    /// The same in microseconds since 1970.
+    pub at_us: u64,
+    pub pid: u32,
+    /// The version of headgate that has written it: another one may have other figures.
+    pub headgate_version: String,
+    #[serde(flatten)]
+    pub run: RunDescription,
+    /// A [`Snapshot`] as JSON; `None`: the run has not begun.
+    pub progress: Option<Value>,
+}
+
+/// Returns the current progress of a run.
+pub(crate) type Progress = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+
+/// What the heartbeats of a run say, which any thread may change.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    run: RunDescription,
+    progress: Option<Progress>,
+    is_due: bool,
+    has_ended: bool,
+}
+
+/// The thread that writes heartbeats until this is dropped, which removes the file.
+#[derive(Debug)]
+pub(super) struct HeartbeatThread {
+    directory: Directory,
+    heartbeat: Arc<Heartbeat>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Beat {
+    /// Reads the heartbeat of the job in a directory. Returns `None` if there is none that can be read.
+    pub(super) fn read(directory: &Directory) -> Option<Self> {
+        let bytes = record::read(directory, &path_in(directory, NAME)).ok()?;
+        record::decode(&bytes).ok()
+    }
+
+    /// Returns its age, by the clocks of both processes. A time in the future counts as well: the clocks differ.
+    pub(super) fn age(&self) -> Duration {
+        Duration::from_micros(now_us().abs_diff(self.at_us))
+    }
+
+    /// Returns whether the run continues the job of this manifest, and doesn't replace it.
+    pub(super) fn continues(&self, manifest: &Manifest) -> bool {
+        self.run.job_started_at.as_ref().is_none_or(|started_at| *started_at == manifest.started_at)
+    }
+}
+
+impl Heartbeat {
+    /// Sets the progress that heartbeats report from now on. The next one is written at once.
+    pub(crate) fn report(&self, progress: Progress) {
+        let mut state = self.lock();
+        if !state.has_ended {
+            (state.progress, state.is_due) = (Some(progress), true);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Sets the job that the run is of.
+    pub(super) fn set_job(&self, started_at: &str) {
+        self.lock().run.job_started_at = Some(started_at.to_owned());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, directory: &Directory) -> io::Result<()> {
+        let (run, progress) = {
+            let state = self.lock();
+            (state.run.clone(), state.progress.clone())
+        };
+        let progress = progress.map(|progress| serde_json::to_value(progress())).transpose()?;
+        let headgate_version = env!("CARGO_PKG_VERSION").into();
+        let beat = Beat { at: now_text()?, at_us: now_us(), pid: process::id(), headgate_version, run, progress };
+        let written = path_in(directory, &format!("{NAME}.new"));
+        directory.create(&written, SHARED)?.write_all(&record::encode(&beat)?)?;
+        directory.rename(&written, &path_in(directory, NAME))
+    }
+
+    fn write_until_end(&self, directory: &Directory) {
+        loop {
+            let mut state = self.lock();
+            if !state.is_due && !state.has_ended {
+                state = self.changed.wait_timeout(state, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if state.has_ended {
+                return;
+            }
+            state.is_due = false;
+            drop(state);
+            let _ = self.write(directory);
+        }
+    }
+}
+
+impl HeartbeatThread {
+    /// Writes the first heartbeat, and starts the thread for the others.
+    pub(super) fn start(directory: &Directory, run: RunDescription) -> Self {
+        let state = State { run, progress: None, is_due: false, has_ended: false };
+        let heartbeat = Arc::new(Heartbeat { state: Mutex::new(state), changed: Condvar::new() });
+        let _ = heartbeat.write(directory);
+        let (of_thread, directory) = ((heartbeat.clone(), directory.clone()), directory.clone());
+        let write = move || of_thread.0.write_until_end(&of_thread.1);
+        let thread = Builder::new().name("headgate-heart".into()).spawn(write).ok();
+        Self { directory, heartbeat, thread }
+    }
+
+    pub(super) fn heartbeat(&self) -> &Arc<Heartbeat> {
+        &self.heartbeat
+    }
+}
+
+impl Drop for HeartbeatThread {
+    fn drop(&mut self) {
+        let progress = {
+            let mut state = self.heartbeat.lock();
+            state.has_ended = true;
+            self.heartbeat.changed.notify_all();
+            state.progress.take()
+        };
+        // It may own the last reference to the run.
+        drop(progress);
+        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.directory.remove(&path_in(&self.directory, NAME));
+    }
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+fn path_in(directory: &Directory, name: &str) -> PathBuf {
+    directory.path().join(OWN_DIRECTORY).join(name)
+}
+
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_micros() as u64)
+}
