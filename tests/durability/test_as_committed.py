@@ -15,7 +15,7 @@ import headgate
 from support import commits
 from support.origin import changing
 from support.results import Format
-from support.run import HEADGATE, LONGEST_S, Done, headgate as run, started
+from support.run import HEADGATE, LONGEST_S, Done, headgate as run, started, wait_for
 
 ROWS = 40
 
@@ -116,7 +116,8 @@ def test_a_running_job_is_compared_with_its_checksums_on_request(tmp_path: Path)
         origin.held |= {f"/{row}" for row in range(20, ROWS + 1)}
         with started("fetch", f"{origin.url}/[1-{ROWS}]", "-o", out, "--commit-interval", "0.01", "-q") as fetch:
             commits.wait_for(1, out, fetch)
-            assert "running now" in run("status", out, "--check-all", check=5).stdout
+            # The heartbeat may still be that of the start.
+            wait_for(lambda: "running now" in run("status", out, "--check-all", check=5).stdout)
             part = flip_a_bit(next(out.glob("part-*")))
             # A plain status is shown at once.
             assert "running now" in run("status", out, check=5).stdout
