@@ -31,6 +31,17 @@ pub enum Activity {
     Stopped,
 }
 
+impl Activity {
+    /// Returns it as it is now that the run is paused or not: the heartbeat may be older than that.
+    pub(super) fn with_pause(self, paused: bool) -> Self {
+        match (self, paused) {
+            (Self::Running | Self::Waiting, true) => Self::Paused,
+            (Self::Paused, false) => Self::Running,
+            (activity, _) => activity,
+        }
+    }
+}
+
 /// The process that writes to a job now.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JobProcess {

@@ -185,7 +185,7 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
         parts_to_place,
         finished: commit.finished,
         resumable,
-        state: process.activity.unwrap_or(without_process),
+        state: process.activity.map_or(without_process, |activity| activity.with_pause(control.paused)),
         process,
         started_at,
         committed_at: commit.runs.last().map(|run| run.committed_at.clone()),
