@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from headgate.jobs._job import Job as Job, RowStream as RowStream
     from headgate.jobs._plan import Plan as Plan, plan as plan
     from headgate.jobs._status import JobRun as JobRun, JobStatus as JobStatus
+    from headgate.jobs._verification import JobProblem as JobProblem, JobVerification as JobVerification
     from headgate.limits._concurrency_limit import (
         ConcurrencyLimit as ConcurrencyLimit,
         ConcurrencyStatistics as ConcurrencyStatistics,
@@ -156,6 +157,7 @@ _NAMES_IN = {
     "jobs._job": "Job RowStream",
     "jobs._plan": "Plan plan",
     "jobs._status": "JobRun JobStatus",
+    "jobs._verification": "JobProblem JobVerification",
     "limits._concurrency_limit": "ConcurrencyLimit ConcurrencyStatistics",
     "limits._rate": "Rate RateStatistics",
     "limits._retry": "Retry RetryStatistics",

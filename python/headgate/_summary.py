@@ -185,7 +185,7 @@ class Snapshot:
     Attributes:
         phase: `starting`, `running`, `waiting` (nothing has been in flight for a second, because something throttles
             every row or the input has no row yet), `paused`, `stopping`, `merging` (all rows are done, and small files
-            are merged) or `ended`.
+            are merged), `keeping` (replaced files, for readers) or `ended`.
         elapsed_s: Seconds since this run began.
         rows: Rows that this run has done: `succeeded` and `failed`.
         rows_known: Rows of the input.

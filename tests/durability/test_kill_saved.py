@@ -49,7 +49,8 @@ def saved(out: Path) -> dict[str, Path]:
     """Returns the files that are neither results nor records of the job."""
     files = (file for file in out.rglob("*") if file.is_file())
     named = {str(file.relative_to(out)): file for file in files}
-    return {name: file for name, file in named.items() if not name.startswith("_headgate/") and "/" in name}
+    own = ("_headgate/", "_delta_log/")
+    return {name: file for name, file in named.items() if not name.startswith(own) and "/" in name}
 
 
 def half_files(out: Path, checksums: dict[int, str]) -> list[str]:

@@ -9,7 +9,22 @@ from importlib import import_module
 
 from headgate import cli
 
-VERBS = ("fetch", "plan", "status", "retry", "set", "pause", "unpause", "show", "serve", "demo", "completion")
+VERBS = (
+    "fetch",
+    "plan",
+    "status",
+    "retry",
+    "set",
+    "pause",
+    "unpause",
+    "show",
+    "files",
+    "verify",
+    "clean",
+    "serve",
+    "demo",
+    "completion",
+)
 
 
 def mistakes(*arguments: str, see: str = "") -> list[str]:

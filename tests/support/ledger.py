@@ -15,10 +15,15 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
+from support import commits
+
 FAIL_ON: Final = frozenset({408, 425, 429, *range(500, 600)})
 """Statuses that fail a row, unless `--fail-on` is given."""
 
 OWN_DIRECTORY: Final = "_headgate"
+DELTA_DIRECTORY: Final = "_delta_log"
+PLACEHOLDER: Final = "part-00000000.parquet"
+"""The file that is there before the first commit."""
 _PART: Final = re.compile(r"(part|failed)-\d{8}\.(parquet|ndjson)")
 _COLUMNS: Final = ["row", "url", "status", "error", "body"]
 _MOST_SHOWN: Final = 10
@@ -53,8 +58,14 @@ def ordinals(part: Path) -> list[int]:
 
 
 def twice(directory: Path) -> list[int]:
-    """Returns the rows that are in the results more than once."""
-    counted = Counter(row for part in parts(directory) for row in ordinals(part))
+    """Returns the rows that are in the results more than once, apart from files that the newest commit has replaced.
+
+    A kill may leave these files, which the next run removes.
+    """
+    newest = commits.newest(directory)
+    replaced = () if newest is None else newest.record["removes"]
+    current = [part for part in parts(directory) if part.name not in replaced]
+    counted = Counter(row for part in current for row in ordinals(part))
     return sorted(row for row, times in counted.items() if times > 1)
 
 
@@ -82,7 +93,12 @@ def mistakes(directory: Path, expected: Sequence[Ending]) -> list[str]:
 
 def leftovers(directory: Path) -> list[Path]:
     """Returns files of a job that is not running which are neither parts nor records of it."""
-    unknown = [path for path in directory.iterdir() if not _PART.fullmatch(path.name) and path.name != OWN_DIRECTORY]
+    known = (OWN_DIRECTORY, DELTA_DIRECTORY)
+    unknown = [
+        path
+        for path in directory.iterdir()
+        if path.name == PLACEHOLDER or (not _PART.fullmatch(path.name) and path.name not in known)
+    ]
     unfinished = directory / OWN_DIRECTORY / "tmp"
     found = unknown + (list(unfinished.iterdir()) if unfinished.is_dir() else [])
     return sorted(path.relative_to(directory) for path in found)

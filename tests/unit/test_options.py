@@ -284,6 +284,7 @@ OTHER: dict[str, Any] = {
     "bearer": "other",
     "burst": 3,
     "commit_interval": 3.0,
+    "keep_replaced": 3.0,
     "max_memory": 2**20,
     "cacert": "other.pem",
     "cert": "other.pem",

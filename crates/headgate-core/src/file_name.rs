@@ -23,6 +23,8 @@ const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// The directory of a job for everything but results.
 pub const OWN_DIRECTORY: &str = "_headgate";
+/// The directory of the Delta log of results.
+pub const DELTA_DIRECTORY: &str = "_delta_log";
 /// The beginnings of the names of parts.
 const OF_PARTS: [&str; 2] = ["part-", "failed-"];
 /// The extensions by which readers of `OUT/*.parquet` recognise results.
@@ -193,7 +195,8 @@ pub fn is_of_results(path: &str) -> bool {
 /// Returns whether the directory of a job has such names at its top.
 pub fn is_of_jobs(component: &str) -> bool {
     let folded = folded(component);
-    folded == OWN_DIRECTORY || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))
+    [OWN_DIRECTORY, DELTA_DIRECTORY].contains(&&*folded)
+        || OF_PARTS.iter().any(|beginning| folded.starts_with(beginning))
 }
 
 /// Replaces the middle of a component that is too long by a hash of all of it, before its extension.
@@ -391,7 +394,7 @@ mod tests {
         }
 
         #[test]
-        fn no_name_at_the_top_is_a_reserved_one(value in "(?i)(_headgate|part-|failed-)\\PC{0,5}") {
+        fn no_name_at_the_top_is_a_reserved_one(value in "(?i)(_headgate|_delta_log|part-|failed-)\\PC{0,5}") {
             let path = of_value(value.as_bytes());
             prop_assert!(!is_of_jobs(&path), "{}", path);
         }

@@ -679,6 +679,11 @@ options! {
                 until the disk is full."
             { default_means: "1 % of the file system, at most 1 GiB", unit: "bytes", metavar: "SIZE",
               flag_help: "stop before less than this is free on the disk of OUT, such as 1GiB" }
+        KeepReplaced "keep_replaced" OptionKind::Seconds { or_zero: true } =>
+            "How long files stay that a retry or the final merge has replaced, for programs that began to read before. The \
+                job ends when they are removed. An interrupt ends that wait, and `headgate clean` removes the files."
+            { default: DefaultValue::Seconds(Duration::ZERO), default_means: "they are removed at once", unit: "seconds",
+              metavar: "TIME", flag_help: "keep replaced files for this long, such as 5m, and end then" }
     ]
     OnlyOption "Which rows are retried." { group: "what to retry" } [
         Only "only" OptionKind::Kinds =>

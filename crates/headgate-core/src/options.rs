@@ -168,6 +168,8 @@ pub struct SinkOptions {
     /// The longest time that results wait for a commit. `None`: [`DEFAULT_COMMIT_INTERVAL`], and longer in a run that takes
     /// hours.
     pub commit_interval: Option<Duration>,
+    /// How long replaced parts stay for readers that began before.
+    pub keep_replaced: Duration,
     pub if_exists: IfExists,
     /// Continues with an input that has only grown since.
     pub allow_append: bool,
@@ -206,6 +208,7 @@ impl Default for SinkOptions {
             part_size: DEFAULT_PART_SIZE,
             min_free: None,
             commit_interval: None,
+            keep_replaced: Duration::ZERO,
             if_exists: IfExists::default(),
             allow_append: false,
         }

@@ -1,11 +1,12 @@
-//! Reads the state and the rows of a job from its directory. Only `job_set` changes something there.
+//! Reads the state and the rows of a job from its directory. Only `job_set`, `job_clean` and `job_verify` change something there.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use headgate_core::files::storage::Disk;
 use headgate_engine::set::ChangeResult;
-use headgate_engine::{SettingsChange, set, status};
+use headgate_engine::{SettingsChange, clean, set, status, verify};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -15,9 +16,8 @@ use crate::rows::RowStream;
 /// Returns `headgate_engine::status::Status` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
-pub(crate) fn job_status(py: Python<'_>, output: PathBuf, check_all: bool) -> PyResult<String> {
-    let status = if check_all { status::checked_status } else { status::status };
-    let status = py.detach(|| status(&output)).map_err(|error| to_python(py, &error))?;
+pub(crate) fn job_status(py: Python<'_>, output: PathBuf) -> PyResult<String> {
+    let status = py.detach(|| status::status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
 }
 
@@ -50,4 +50,28 @@ pub(crate) fn job_set(
 pub(crate) fn job_rows(py: Python<'_>, output: PathBuf) -> PyResult<RowStream> {
     let parts = py.detach(|| status::parts(&output)).map_err(|error| to_python(py, &error))?;
     Ok(RowStream::of(parts.files, parts.schema))
+}
+
+/// Returns `headgate_engine::status::Files` as JSON.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
+pub(crate) fn job_files(py: Python<'_>, output: PathBuf) -> PyResult<String> {
+    let files = py.detach(|| status::files(&output)).map_err(|error| to_python(py, &error))?;
+    to_json(py, &files)
+}
+
+/// Removes the files that no commit names, unless `dry_run` says not to. Returns `headgate_engine::clean::Cleaned` as JSON.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
+pub(crate) fn job_clean(py: Python<'_>, output: PathBuf, dry_run: bool) -> PyResult<String> {
+    let cleaned = py.detach(|| clean::clean(&output, dry_run, &Disk)).map_err(|error| to_python(py, &error))?;
+    to_json(py, &cleaned)
+}
+
+/// Verifies the results, and repairs them if `repair` says so. Returns `headgate_engine::verify::Verified` as JSON.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
+pub(crate) fn job_verify(py: Python<'_>, output: PathBuf, repair: bool) -> PyResult<String> {
+    let verified = py.detach(|| if repair { verify::repair(&output, &Disk) } else { verify::verify(&output) });
+    to_json(py, &verified.map_err(|error| to_python(py, &error))?)
 }

@@ -235,6 +235,7 @@ impl OptionReader<'_, '_> {
         self.read_connections(request);
         self.read_whole(OptionName::PartSize, &mut sink.part_size);
         self.read_whole_or_none(OptionName::MinFree, &mut sink.min_free);
+        self.read_seconds(OptionName::KeepReplaced, &mut sink.keep_replaced);
     }
 
     /// Reads where tokens come from: a command, or a callable that returns one.

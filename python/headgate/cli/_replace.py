@@ -45,7 +45,7 @@ def _question(output: str) -> str:
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
 
     try:
-        status = status_of(output, check_all=False)
+        status = status_of(output)
     except HeadgateError:
         # The engine's message would recommend --if-exists overwrite, which the user has chosen already.
         return f"{output} contains a job that can't be read (see `headgate status`): replace what is there?"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _DESCRIPTION: Final = """\
 Shows how far the job in OUT had got at its last commit, and checks its results: whether a file is missing, has another
 length or doesn't belong to the job. If the results are at most 1 GiB and no process is writing to them, every byte is
-compared with its checksum, too. A running job is not disturbed: it writes its progress once a second, which is
-shown."""
+compared with its checksum, too (`headgate verify` always does that, and more). A running job is not disturbed: it
+writes its progress once a second, which is shown."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
     from headgate.jobs._status import report  # noqa: PLC0415 - as above
 
-    status = status_of(output, check_all=values.switch("check_all"), spell=as_flag)
+    status = status_of(output, spell=as_flag)
     if values.switch("as_json"):
         sys.stdout.write(status.to_json())
     else:
@@ -81,5 +81,4 @@ def parser() -> Parser:
     made.group("what to show")
     made.argument("output", "OUT", "the directory of a job")
     made.switch("as_json", "--json", "--as-json", text="print all of it as JSON")
-    made.switch("check_all", "--check-all", text="compare every byte with its checksum, also beyond 1 GiB of results")
     return made

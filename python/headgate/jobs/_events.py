@@ -26,7 +26,7 @@ class Event:
 
     Attributes:
         name: `start`, `resume`, `note`, `progress`, `commit`, `set`, `pause`, `unpause`, `host_pause`, `breaker_open`,
-            `breaker_closed`, `network_down`, `network_up`, `merge`, `stall`, `stop` or `end`.
+            `breaker_closed`, `network_down`, `network_up`, `merge`, `keep`, `stall`, `stop` or `end`.
         message: It in words.
         level: How much it matters.
         fields: Its figures, for programs.
@@ -134,6 +134,8 @@ def _of_phases(before: Snapshot, now: Snapshot) -> Iterator[Event]:
         yield Event(name="unpause", message="no longer paused")
     if now.phase == "merging" != before.phase:
         yield Event(name="merge", message="all rows are done, and small files are merged")
+    if now.phase == "keeping" != before.phase:
+        yield Event(name="keep", message="all results are committed, and replaced files are kept for readers")
     if now.stopping and not before.stopping:
         yield Event(name="stop", message="stopping: no more rows are started", fields={"in_flight": now.in_flight})
 

@@ -1,12 +1,14 @@
 """`headgate.Job`: the job in a directory."""
 
+import json
 import os
 from pathlib import Path
 from typing import Final, Self, Unpack
 
 from headgate._errors import OutputError, UsageError, error_of_engine
+from headgate._figures import read
 from headgate._message import Mention, Spell, as_keyword
-from headgate._native import RowStream, job_rows, job_set, job_status, preview
+from headgate._native import RowStream, job_clean, job_files, job_rows, job_set, job_status, job_verify, preview
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments, settings_of
 from headgate.jobs._display import display_for
@@ -16,8 +18,9 @@ from headgate.jobs._option_entry import StrPath
 from headgate.jobs._options import RETRY, RetryKeywords, SetKeywords
 from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
+from headgate.jobs._verification import JobVerification
 
-__all__ = ["Job", "RowStream", "preview", "status_of"]
+__all__ = ["Job", "RowStream", "job_clean", "job_files", "job_verify", "preview", "status_of"]
 
 APPLIED: Final = "applied"
 
@@ -72,27 +75,26 @@ class Job:
         """Returns the table that a notebook shows."""
         return self.status()._repr_html_()
 
-    def status(self, *, check_all: bool = False) -> JobStatus:
+    def status(self) -> JobStatus:
         """Returns the progress as of the newest commit, and checks that the results are as they were committed.
 
         The name and length of every file of results are checked. The contents are compared with their checksums, too,
-        if the job isn't running and has at most 1 GiB of results (which takes about 0.1 s).
-
-        Args:
-            check_all: Check all contents, whatever their size.
+        if the job isn't running and has at most 1 GiB of results (which takes about 0.1 s). `verify` compares all of
+        them.
 
         Raises:
             OutputError: There is no job any more, or it is damaged: the message has the name of the file.
         """
-        return status_of(self.output, check_all=check_all)
+        return status_of(self.output)
 
     def rows(self) -> RowStream:
         """Returns the rows of all current parts: first those that succeeded, then those that failed.
 
-        Within each group, they are not in the order of the input. The list of files is read now; the files are read
-        when rows are needed, one batch after another, so that memory doesn't grow with the results. Before a row of a
-        file is returned, the whole file is compared with its checksum. If a retry or the end of the job replaces one of
-        the files while they are read, reading raises an error: call `rows()` once more.
+        Within each group, they are not in the order of the input. The rows are those of one commit: up to 512 files are
+        opened now and stay open until the result is deleted, so that a retry or the end of the job may replace them
+        meanwhile. They are read when rows are needed, one batch after another, so that memory doesn't grow with the
+        results. Before a row of a file is returned, the whole file is compared with its checksum. If one of further
+        files is replaced, reading raises an error: call `rows()` once more, or use `keep_replaced`.
 
         Returns:
             Rows with the columns of the results. They have the Arrow PyCapsule interface (`__arrow_c_stream__`), so
@@ -106,6 +108,42 @@ class Job:
                 stream, the library's own exception is raised: an `OSError` from pyarrow.
         """
         return job_rows(self.output)
+
+    def files(self) -> list[str]:
+        """Returns the paths of the files of the newest commit: first of rows that succeeded, then of rows that failed.
+
+        Together they have each row once, also while the job runs. Before the first commit, this is a Parquet file
+        without rows. A later retry or the end of the job may remove these files, unless it has `keep_replaced`.
+
+        >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+        >>> headgate.Job.open("results").files()
+        ['results/part-00000001.parquet']
+
+        Raises:
+            OutputError: There is no job any more, or it is damaged.
+        """
+        return [file["path"] for file in json.loads(job_files(self.output))["files"]]
+
+    def verify(self, *, repair: bool = False) -> JobVerification:
+        """Reads all results, and compares them with the newest commit.
+
+        Every file is compared with its checksum, every row must be there once, and the rows that are done, the totals
+        and the Delta log must be those of the commit. Problems are returned, not raised.
+
+        >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+        >>> headgate.Job.open("results").verify(repair=True).problem_count
+        0
+
+        Args:
+            repair: Mark rows that are lost with a damaged or missing file as not done, and remove the file. The same
+                `headgate.fetch` then fetches these rows.
+
+        Raises:
+            OutputError: There is no job any more, its log is damaged, or it replaces files while they are read. With
+                `repair`: another process writes to it, or its rows can't be fetched a second time, because its input
+                was a pipe or their bodies were saved as files.
+        """
+        return read(JobVerification, json.loads(job_verify(self.output, repair)))
 
     def set(self, **options: Unpack[SetKeywords]) -> bool:
         """Changes options of the job while it runs, in this process or another.
@@ -225,7 +263,7 @@ def _checked(reply: tuple[str, str | None]) -> str:
     return applies
 
 
-def status_of(output: str, *, check_all: bool, spell: Spell = as_keyword) -> JobStatus:
+def status_of(output: str, *, spell: Spell = as_keyword) -> JobStatus:
     """Returns the status of the job in a directory; `spell` spells options in its messages.
 
     Raises:
@@ -233,4 +271,4 @@ def status_of(output: str, *, check_all: bool, spell: Spell = as_keyword) -> Job
     """
     if Path(output).is_file():
         raise OutputError(f"{output} is a file, not the directory of a job")
-    return JobStatus.from_json(job_status(output, check_all), spell)
+    return JobStatus.from_json(job_status(output), spell)

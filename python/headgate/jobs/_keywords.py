@@ -286,6 +286,7 @@ class PartOptions(TypedDict, total=False):
 
     part_size: int
     min_free: int | None
+    keep_replaced: float | timedelta
 
 
 class OnlyOption(TypedDict, total=False):

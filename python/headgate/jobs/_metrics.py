@@ -37,7 +37,7 @@ _POLL_S: Final = 0.5
 _MAX_AGE_S: Final = 0.5
 """How old the figures may be."""
 
-_PHASES: Final = ("starting", "running", "waiting", "paused", "stopping", "merging", "ended")
+_PHASES: Final = ("starting", "running", "waiting", "paused", "stopping", "merging", "keeping", "ended")
 _MICROSECONDS: Final = 1e6
 
 Sample: TypeAlias = tuple[str, Mapping[str, str], float]

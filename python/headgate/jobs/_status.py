@@ -80,7 +80,7 @@ class JobStatus:
             for 5 s, or its disk has not responded for 60 s; without a process `finished` or `stopped`.
         running: Whether a process writes to the job now.
         pid: The ID of that process, if known.
-        command: The command of that process: `fetch` or `retry`.
+        command: The command of that process: `fetch`, `retry`, `clean` or `verify`.
         heartbeat_at: When that process last wrote its progress, in UTC: it does so once a second.
         heartbeat_age_s: How long ago that was, in seconds.
         progress: The progress of its run then; rows that are done and not committed yet are counted. `None`: no process
@@ -224,6 +224,7 @@ _DOING: Final = {
     "paused": "paused",
     "stopping": "stopping",
     "merging": "merging files",
+    "keeping": "keeping replaced files for readers",
     "hung": "NOT RESPONDING",
 }
 

@@ -1,6 +1,7 @@
 //! One commit: the part files that it adds, those that it removes, and the rows that are done.
 
 use std::collections::BTreeMap;
+use std::ops;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use headgate_core::live::Settings;
@@ -40,6 +41,15 @@ impl PartRecord {
     pub(super) fn kind(&self) -> PartKind {
         PartName::parse(&self.name).map_or(PartKind::Succeeded, |name| name.kind)
     }
+}
+
+/// The file of a part that was replaced, which stays for readers that began before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ReplacedFile {
+    #[serde(deserialize_with = "part_name")]
+    pub(super) name: String,
+    /// When it was replaced, in milliseconds since 1970.
+    pub(super) at_ms: u64,
 }
 
 /// Refuses a name that is not that of a part file: it is used as a path, so the commit must be damaged.
@@ -109,6 +119,12 @@ pub struct Commit {
     pub adds: Vec<PartRecord>,
     #[serde(deserialize_with = "part_names")]
     pub removes: Vec<String>,
+    /// Whether the added parts have exactly the rows of the removed ones.
+    #[serde(default, skip_serializing_if = "ops::Not::not")]
+    pub merges: bool,
+    /// Parts that this or an earlier commit removed from the results, whose files stay for a while.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) replaced: Vec<ReplacedFile>,
     /// All current part files, if the commit is a checkpoint. The commits before a checkpoint are no longer needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Vec<PartRecord>>,
@@ -171,6 +187,11 @@ impl Commit {
     /// Returns whether no row is left to do for a run that reads at most `max_rows` rows.
     pub(super) fn is_over(&self, max_rows: Option<u64>) -> bool {
         self.finished && self.trial_rows().is_none_or(|_| max_rows.is_some_and(|rows| rows <= self.watermark))
+    }
+
+    /// Returns the names of files that no longer belong to the results, and may be there.
+    pub(super) fn replaced_names(&self) -> impl Iterator<Item = &String> {
+        self.removes.iter().chain(self.replaced.iter().map(|file| &file.name))
     }
 
     pub(super) fn responders(&self) -> impl Iterator<Item = Origin> {

@@ -3,6 +3,7 @@
 //! ```text
 //! OUT/part-00000001.parquet …    rows that succeeded; complete at every moment
 //! OUT/failed-00000001.parquet …  rows that failed
+//! OUT/_delta_log/                describes the commits for readers of Delta tables
 //! OUT/_headgate/job.json         the options and the input of the job
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             locked by the process that writes
@@ -12,34 +13,44 @@
 //! ```
 //!
 //! The order of a commit: parts are written in `tmp` and synced. Then the commit itself is written, in one step. Then the parts
-//! that it removes are removed, and those that it adds are renamed into place. A process that reads meanwhile may miss the
-//! newest rows, and never sees a row twice. A commit whose last steps are missing is completed when the job is opened. The
-//! commit that marks a job as finished changes no parts, so every reader of a finished job finds all rows.
+//! that it adds are renamed into place, the Delta log gets its version, and the parts that the commit removes are removed. So
+//! the Delta log names only files that are in their places and belong to a commit, whatever is interrupted: at worst it is one
+//! commit late. A process that reads all files meanwhile may miss the newest rows, or read rows twice that are being replaced,
+//! and never reads too few of them. A commit whose last steps are missing is completed when the job is opened. The commit that
+//! marks a job as finished changes no parts, so every reader of a finished job finds all rows.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use headgate_core::clock;
 use headgate_core::error::JobError;
 use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::storage::{Disk, OpenStorage, Storage, if_found};
 use headgate_core::files::{Directory, SHARED};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
-use headgate_core::options::SaveFormat;
+use headgate_core::options::{Format, SaveFormat};
+use headgate_table::parts::name::PartName;
 use headgate_table::parts::read::recovery_advice;
 use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
 
 use super::commit::Commit;
+use super::delta::DeltaLog;
 use super::heartbeat::{Heartbeat, HeartbeatThread, RunDescription};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
 use super::output_name::check_new;
+use super::part_format::PartFormat;
+use super::parts::PartList;
 use super::record;
-use super::results::{Results, part_files, unplaced_path};
+use super::replaced::ReplacedFiles;
+use super::results::{Results, part_files, part_like_files, unplaced_path};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
 
 /// A job's directory, locked for this process until it is dropped.
@@ -50,6 +61,8 @@ pub(super) struct JobDirectory {
     log: CommitLog,
     /// Ends before the lock is released.
     heartbeat_thread: HeartbeatThread,
+    /// `None`: the job has not begun, or Delta can't describe its results.
+    delta: Option<DeltaLog>,
     _lock: Lock,
 }
 
@@ -73,7 +86,7 @@ impl JobDirectory {
         let lock = lock::acquire(&directory)?;
         let heartbeat_thread = HeartbeatThread::start(&directory, run);
         let storage = storage.open(directory);
-        Ok(Self { log: CommitLog::new(storage.clone()), storage, heartbeat_thread, _lock: lock })
+        Ok(Self { log: CommitLog::new(storage.clone()), delta: None, storage, heartbeat_thread, _lock: lock })
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -94,8 +107,10 @@ impl JobDirectory {
     }
 
     /// Begins a job, and removes the files of an earlier one. After a crash in between, the next start continues with that.
-    pub(super) fn begin(&self, manifest: &Manifest) -> Result<(), JobError> {
-        let parts = part_files(self.storage.as_ref())?;
+    pub(super) fn begin(&mut self, manifest: &Manifest) -> Result<(), JobError> {
+        let parts = part_like_files(self.storage.as_ref())?;
+        let delta = DeltaLog::of(manifest, &self.storage);
+        let format = PartFormat::new(manifest.spec.format, &Arc::new(manifest.schema.clone()))?;
         let began = || -> io::Result<()> {
             let (tmp, log) = (self.tmp(), self.log.path());
             for path in [&tmp, log] {
@@ -115,6 +130,8 @@ impl JobDirectory {
             let mut manifest = manifest.clone();
             (manifest.clearing, manifest.clearing_saved) = (true, saved);
             self.write_manifest(&manifest)?;
+            // First, so that a reader of the table finds no version any more, instead of one whose files are gone.
+            DeltaLog::clear(self.storage.as_ref())?;
             for part in parts.keys() {
                 if saved {
                     remove_saved(self.storage.as_ref(), part)?;
@@ -133,10 +150,28 @@ impl JobDirectory {
             if manifest.save_format().is_some() {
                 self.storage.create_directory(&names)?;
             }
+            if manifest.spec.format == Format::Parquet {
+                self.place_placeholder(&format)?;
+            }
+            if let Some(delta) = &delta {
+                delta.begin(&tmp)?;
+            }
             (manifest.clearing, manifest.clearing_saved) = (false, false);
             self.write_manifest(&manifest)
         };
-        began().map_err(|error| self.unusable(&error))
+        began().map_err(|error| self.unusable(&error))?;
+        self.delta = delta;
+        Ok(())
+    }
+
+    /// Creates a file with the columns and without rows, so that readers of the results need not wait for the first commit.
+    fn place_placeholder(&self, format: &PartFormat) -> io::Result<()> {
+        let name = PartName::placeholder().to_string();
+        let written = unplaced_path(self.root(), &name);
+        let file = self.storage.create(&written, SHARED)?;
+        let finished = format.writer(file)?.finish()?;
+        self.storage.sync_file(&finished.file, &written)?;
+        self.storage.rename(&written, &self.path_of(&name))
     }
 
     /// Updates the stored manifest if the input was moved, other origins get credentials, or a retry inherits other options.
@@ -159,17 +194,41 @@ impl JobDirectory {
         }
     }
 
-    /// Completes the last steps of the newest commit. If a committed part is missing or damaged, nothing is changed.
-    pub(super) fn recover(&self) -> Result<Results, JobError> {
+    /// Completes the last steps of the newest commit, and removes the files that were replaced longer ago than `keep_replaced`. If
+    /// a committed part is missing or damaged, nothing is changed.
+    pub(super) fn recover(&mut self, keep_replaced: Duration) -> Result<Results, JobError> {
         let results = Results::read_locked(&self.storage)?;
-        self.sync_begun(results.newest.number).map_err(|error| self.unusable(&error))?;
-        let save_format = self.manifest()?.and_then(|manifest| manifest.save_format());
-        self.apply(&results.newest, save_format)?;
+        self.complete(&results.newest, &results.parts)?;
+        let now = clock::now();
+        let replaced = ReplacedFiles::new(keep_replaced, &results.newest.replaced, now).take_due(now, 0);
+        self.remove_parts(replaced.iter())?;
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number)?;
         }
-        self.storage.clear(&self.tmp()).map_err(|error| self.unusable(&error))?;
+        self.clear_tmp()?;
         Ok(results)
+    }
+
+    /// Takes the last steps of the newest commit, as far as they are missing.
+    pub(super) fn complete(&mut self, newest: &Commit, parts: &PartList) -> Result<(), JobError> {
+        self.sync_begun(newest.number).map_err(|error| self.unusable(&error))?;
+        let manifest = self.manifest()?;
+        let save_format = manifest.as_ref().and_then(Manifest::save_format);
+        self.delta = manifest.as_ref().and_then(|manifest| DeltaLog::of(manifest, &self.storage));
+        self.apply(newest, parts, save_format)
+    }
+
+    /// Returns the temporary files that an interrupted run has left, with their sizes: those that the newest commit does not add.
+    pub(super) fn left_over(&self, newest: &Commit) -> Result<Vec<(PathBuf, u64)>, JobError> {
+        let mut found = Vec::new();
+        let looked = files_below(self.storage.as_ref(), &self.tmp(), &mut found);
+        let is_added = |path: &Path| newest.adds.iter().any(|part| unplaced_path(self.root(), &part.name) == path);
+        found.retain(|(path, _)| !is_added(path));
+        looked.map(|()| found).map_err(|error| self.unusable(&error))
+    }
+
+    pub(super) fn clear_tmp(&self) -> Result<(), JobError> {
+        self.storage.clear(&self.tmp()).map_err(|error| self.unusable(&error))
     }
 
     /// Makes the directories durable that the following steps need: the process that began the job may have been killed before.
@@ -199,8 +258,13 @@ impl JobDirectory {
         self.root().join(name)
     }
 
-    /// Writes a commit, and applies it: completely or not at all, even if the machine stops in between.
-    pub(super) fn commit(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
+    /// Writes a commit, which leaves these parts, and applies it: completely or not at all, even if the machine stops in between.
+    pub(super) fn commit(
+        &self,
+        commit: &Commit,
+        parts: &PartList,
+        save_format: Option<SaveFormat>,
+    ) -> Result<(), JobError> {
         if let Some(moved) = self.storage.directory().find_moved().map_err(|error| self.unusable(&error))? {
             let shown = moved.display();
             return Err(JobError::output(format!(
@@ -213,23 +277,16 @@ impl JobDirectory {
         }
         self.sync(&self.tmp()).map_err(|error| self.unusable(&error))?;
         self.log.append(commit, &self.tmp())?;
-        self.apply(commit, save_format)?;
+        self.apply(commit, parts, save_format)?;
         if commit.parts.is_some() { self.log.remove_before(commit.number) } else { Ok(()) }
     }
 
-    /// Takes the steps that follow a commit, as far as they are missing. Parts are removed first, so that no row exists twice.
-    fn apply(&self, commit: &Commit, save_format: Option<SaveFormat>) -> Result<(), JobError> {
+    /// Takes the steps that follow a commit, as far as they are missing. Parts are added first, so that no row is missing.
+    fn apply(&self, commit: &Commit, parts: &PartList, save_format: Option<SaveFormat>) -> Result<(), JobError> {
         if let Some(format) = save_format {
             place_saved(&self.storage, commit, format)?;
         }
-        let applied = || -> io::Result<()> {
-            for name in &commit.removes {
-                self.storage.remove_if_exists(&self.path_of(name))?;
-            }
-            if !commit.removes.is_empty() {
-                // Otherwise, a loss of power could bring back removed parts beside those that replace them.
-                self.sync(self.root())?;
-            }
+        let placed = || -> io::Result<()> {
             for part in &commit.adds {
                 let (written, placed) = (unplaced_path(self.root(), &part.name), self.path_of(&part.name));
                 match self.storage.rename(&written, &placed) {
@@ -241,7 +298,33 @@ impl JobDirectory {
             }
             self.sync(self.root())
         };
-        applied().map_err(|error| self.unusable(&error))
+        placed().map_err(|error| self.unusable(&error))?;
+        if let Some(delta) = &self.delta {
+            delta.update(commit, parts, &self.tmp())?;
+        }
+        if !commit.adds.is_empty() && parts.len() == commit.adds.len() as u64 {
+            // These may be the first.
+            let placeholder = self.path_of(&PartName::placeholder().to_string());
+            self.storage.remove_if_exists(&placeholder).map_err(|error| self.unusable(&error))?;
+        }
+        let kept: HashSet<&String> = commit.replaced.iter().map(|file| &file.name).collect();
+        self.remove_parts(commit.removes.iter().filter(|name| !kept.contains(name)))
+    }
+
+    /// Removes the files of parts that no longer belong to the results, as far as they exist.
+    pub(super) fn remove_parts<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<(), JobError> {
+        let removed = || -> io::Result<()> {
+            let mut names = names.peekable();
+            if names.peek().is_none() {
+                return Ok(());
+            }
+            for name in names {
+                self.storage.remove_if_exists(&self.path_of(name))?;
+            }
+            // Otherwise, a loss of power could bring back removed parts beside those that replace them.
+            self.sync(self.root())
+        };
+        removed().map_err(|error| self.unusable(&error))
     }
 
     fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
@@ -391,6 +474,18 @@ fn refuse_foreign(storage: &dyn Storage, fresh: bool) -> Result<(), JobError> {
         Ok(Some(problem)) => Err(JobError::output(problem)),
         Err(error) => Err(unusable(root, &error)),
     }
+}
+
+fn files_below(storage: &dyn Storage, path: &Path, found: &mut Vec<(PathBuf, u64)>) -> io::Result<()> {
+    for name in storage.names(path)? {
+        let path = path.join(name?);
+        if storage.is_directory(&path) {
+            files_below(storage, &path, found)?;
+        } else if let Some(metadata) = if_found(storage.metadata(&path))? {
+            found.push((path, metadata.bytes));
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether a directory has entries other than these names. A missing directory has none.

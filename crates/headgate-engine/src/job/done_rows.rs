@@ -25,6 +25,20 @@ impl DoneRows {
         }
     }
 
+    /// Returns the done rows with these numbers.
+    pub(super) fn from_rows(mut rows: RoaringTreemap) -> Self {
+        let watermark = rows.iter().zip(0..).take_while(|(row, next)| row == next).count() as u64;
+        rows.remove_range(..watermark);
+        Self { watermark, above: rows }
+    }
+
+    /// Returns the numbers of the done rows.
+    pub(super) fn to_rows(&self) -> RoaringTreemap {
+        let mut rows = self.above.clone();
+        rows.insert_range(..self.watermark);
+        rows
+    }
+
     pub fn watermark(&self) -> u64 {
         self.watermark
     }

@@ -33,7 +33,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What a run is, before its job is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunDescription {
-    /// `fetch` or `retry`.
+    /// `fetch`, `retry`, `clean` or `verify`.
     pub command: String,
     pub input: String,
     pub format: String,
@@ -80,6 +80,18 @@ pub(super) struct HeartbeatThread {
     directory: Directory,
     heartbeat: Arc<Heartbeat>,
     thread: Option<JoinHandle<()>>,
+}
+
+impl RunDescription {
+    /// Returns the description of a command that works on this job.
+    pub(super) fn of_job(command: &str, manifest: &Manifest) -> Self {
+        Self {
+            command: command.into(),
+            input: manifest.input.name.clone(),
+            format: manifest.spec.format.name().into(),
+            job_started_at: Some(manifest.started_at.clone()),
+        }
+    }
 }
 
 impl Beat {

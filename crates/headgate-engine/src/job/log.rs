@@ -153,10 +153,14 @@ impl CommitLog {
     pub(super) fn append(&self, commit: &Commit, tmp: &Path) -> Result<(), JobError> {
         let (written, placed) = (tmp.join("commit.json"), self.path_of(commit.number));
         let bytes = record::encode(commit).map_err(|error| JobError::internal(format!("a commit: {error}")))?;
+        if bytes.len() as u64 > record::MAX_BYTES {
+            let problem = format!("{}: a commit of {} bytes can't be read", placed.display(), bytes.len());
+            return Err(JobError::internal(problem));
+        }
         let appended = self
             .storage
             .write(&written, &bytes)
-            .and_then(|()| self.rename_new(&written, &placed))
+            .and_then(|()| rename_new(self.storage.as_ref(), &written, &placed))
             .and_then(|()| self.storage.sync_directory(&self.path));
         appended.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => JobError::output(format!(
@@ -165,19 +169,6 @@ impl CommitLog {
             )),
             _ => JobError::of_file("can't write", placed.display(), &error),
         })
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        match self.storage.rename_new(from, to) {
-            // The writer holds the job's lock, so checking first is enough.
-            Err(error) if has_no_links(&error) => {
-                if self.storage.exists(to)? {
-                    return Err(io::ErrorKind::AlreadyExists.into());
-                }
-                self.storage.rename(from, to)
-            }
-            renamed => renamed,
-        }
     }
 
     /// Removes the commits before a durable checkpoint. Commits that reappear after a loss of power have no effect.
@@ -228,5 +219,19 @@ impl CommitLog {
     fn damaged(&self, number: u64, problem: impl Into<Message>) -> JobError {
         let path = self.path_of(number);
         JobError::storage(problem).in_file(path.display())
+    }
+}
+
+/// Moves a file to a new name; an existing file is not replaced. The caller has the job's lock.
+pub(super) fn rename_new(storage: &dyn Storage, from: &Path, to: &Path) -> io::Result<()> {
+    match storage.rename_new(from, to) {
+        // With the lock, checking first is enough.
+        Err(error) if has_no_links(&error) => {
+            if storage.exists(to)? {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            storage.rename(from, to)
+        }
+        renamed => renamed,
     }
 }

@@ -2,13 +2,16 @@
 //!
 //! The interface to the disk is [`Storage`](headgate_core::files::storage::Storage). `record`, `commit`, `parts`, `log`,
 //! `done_rows` and `manifest` are the stored state, and `results` compares it with the files. `directory` applies commits in
-//! order. `writer` and `sink` write outcomes. `retry` retries failed rows. `control` has the settings of a running job, `set`
-//! changes them, and `status` reports on a job.
+//! order, and `delta` describes them for readers of Delta tables. `writer` and `sink` write outcomes. `retry` retries failed
+//! rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job. `clean` and `verify`
+//! are commands for jobs that were interrupted or damaged.
 
+pub mod clean;
 mod commit;
 mod commit_schedule;
 pub(crate) mod control;
 pub mod credential_scope;
+mod delta;
 mod directory;
 mod done_rows;
 mod free_space;
@@ -25,6 +28,7 @@ mod parts;
 mod process;
 mod record;
 mod records;
+mod replaced;
 mod reservations;
 mod results;
 pub(crate) mod retry;
@@ -36,6 +40,7 @@ pub mod status;
 mod template_hashes;
 mod tried_rows;
 mod value_hash;
+pub mod verify;
 mod watched;
 mod writer;
 

@@ -17,6 +17,7 @@ use headgate_table::source::compared::InputThen;
 use headgate_table::source::fingerprint::Fingerprint;
 
 use super::commit::Commit;
+use super::delta;
 use super::directory::JobDirectory;
 use super::done_rows::DoneRows;
 use super::free_space::shortage_after;
@@ -85,11 +86,11 @@ impl OpenJob {
             format: options.sink.format.name().into(),
             job_started_at: fresh.then(|| started_at.clone()),
         };
-        let directory = JobDirectory::open_locked(path, fresh, run, storage)?;
+        let mut directory = JobDirectory::open_locked(path, fresh, run, storage)?;
         let found = if fresh { None } else { directory.manifest()? };
         let mut key_salt = None;
         if let Some(manifest) = found.filter(|manifest| !manifest.clearing) {
-            let results = directory.recover()?;
+            let results = directory.recover(options.sink.keep_replaced)?;
             if results.newest.number > 0 {
                 let then = results.newest.input.as_ref();
                 let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
@@ -142,6 +143,7 @@ impl OpenJob {
         let manifest =
             Manifest::new(options, fingerprint, input_rows, schema, started_at, key_salt, KeySalt::random()?);
         let replaces = fresh && directory.has_rows()?;
+        let note = delta::undescribed(&manifest);
         let (mut committed, done_rows) = (CommittedState::zero(), DoneRows::default());
         committed.last.max_rows = trial_rows(options, 0, input_rows);
         Ok(Self {
@@ -152,7 +154,7 @@ impl OpenJob {
             replaces,
             committed,
             done_rows,
-            note: None,
+            note,
             input: None,
             then: None,
             is_over: false,
@@ -214,7 +216,7 @@ impl OpenJob {
     /// Begins the run. The files of an earlier job are removed now. If they are results, and the input may have no rows, they are
     /// removed when the first outcome arrives.
     pub fn start(
-        self,
+        mut self,
         options: &JobOptions,
         window: Arc<Window>,
         clock: MonotonicClock,

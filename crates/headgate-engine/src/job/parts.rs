@@ -42,6 +42,11 @@ impl PartList {
             && commit.removes.iter().all(|name| record(name).is_none())
     }
 
+    /// Returns whether a part with this name is in the list.
+    pub(super) fn has(&self, name: &str) -> bool {
+        PartName::parse(name).is_some_and(|name| self.records.contains_key(&name))
+    }
+
     fn add(&mut self, record: PartRecord) -> Result<(), String> {
         let name = parse(&record.name)?;
         if self.records.contains_key(&name) {

@@ -23,6 +23,7 @@ pub enum Activity {
     Paused,
     Stopping,
     Merging,
+    Keeping,
     /// A process runs it, but its heartbeats have ended, or its event loops or its disk don't respond.
     Hung,
     /// Every row is done.
@@ -51,7 +52,7 @@ pub struct JobProcess {
     /// Whether there is one, and its id.
     pub running: bool,
     pub pid: Option<u32>,
-    /// Its command: `fetch` or `retry`.
+    /// Its command: `fetch`, `retry`, `clean` or `verify`.
     pub command: Option<String>,
     /// The time of its last heartbeat, as RFC 3339 in UTC, and how old that is.
     pub heartbeat_at: Option<String>,
@@ -96,11 +97,14 @@ pub(super) fn activity_of(beat: &Beat, age: Duration) -> Activity {
         return Activity::Hung;
     }
     match of_progress("phase").and_then(Value::as_str) {
+        // Others have no progress.
+        None if !["fetch", "retry"].contains(&beat.run.command.as_str()) => Activity::Running,
         None | Some("starting") => Activity::Starting,
         Some("waiting") => Activity::Waiting,
         Some("paused") => Activity::Paused,
         Some("stopping" | "ended") => Activity::Stopping,
         Some("merging") => Activity::Merging,
+        Some("keeping") => Activity::Keeping,
         Some(_) => Activity::Running,
     }
 }
@@ -136,6 +140,7 @@ mod tests {
             (Activity::Paused, 1, json!({"phase": "paused", "since_last_row_s": 4000.0})),
             (Activity::Running, 1, json!({"phase": "running", "since_last_row_s": 4000.0})),
             (Activity::Merging, 1, json!({"phase": "merging", "writing_s": 2.0})),
+            (Activity::Keeping, 1, json!({"phase": "keeping"})),
             (Activity::Stopping, 1, json!({"phase": "ended"})),
             (Activity::Starting, 1, Value::Null),
         ] {

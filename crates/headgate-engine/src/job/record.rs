@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 /// Increases with each change of the format: jobs of other versions can't be resumed.
 const FORMAT_VERSION: u32 = 6;
 /// More than any record of ours: the largest is a checkpoint, which lists at most a million parts of 120 bytes each.
-const MAX_BYTES: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 #[derive(Serialize, Deserialize)]
 struct Envelope {

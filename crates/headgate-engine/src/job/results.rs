@@ -24,12 +24,12 @@ use super::lock::{self, Holder};
 use super::log::{CommitLog, Gap, LogContents};
 use super::parts::PartList;
 
-/// Contents are compared with their checksums up to this total size, which takes some 0.1 s from memory. Beyond it, only on
-/// request.
+/// Contents are compared with their checksums up to this total size, which takes some 0.1 s from memory. Beyond it, a reader or
+/// `headgate verify` compares them.
 const CHECKED_BYTES: u64 = 1 << 30;
 /// How often, and at which interval, a directory is read if another process changes it meanwhile.
-const MAX_READS: u32 = 10;
-const READ_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const MAX_READS: u32 = 10;
+pub(super) const READ_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The results of a job as of its newest commit. All of its parts exist.
 #[derive(Debug)]
@@ -42,6 +42,17 @@ pub(super) struct Results {
     pub(super) damaged_commit: Option<PathBuf>,
     /// Commits since the newest checkpoint.
     pub(super) since_checkpoint: u64,
+}
+
+/// What the log and the directory of a job list, before they are compared.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) newest: Commit,
+    pub(super) parts: PartList,
+    /// Files with names of parts, and their sizes.
+    pub(super) existing: BTreeMap<String, u64>,
+    damaged_commit: Option<PathBuf>,
+    since_checkpoint: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -58,7 +69,6 @@ pub(super) enum Contents {
     None,
     /// All, if they are small and the job does not run: the status of a running job is requested often.
     IfSmall,
-    All,
 }
 
 impl Results {
@@ -99,43 +109,25 @@ impl Results {
     /// As [`Results::read`].
     pub(super) fn read_locked(storage: &Arc<dyn Storage>) -> Result<Self, JobError> {
         let results = Self::of(storage)?;
-        // The parts that the newest commit adds may replace those that it removes.
-        let is_new = |file: &&ResultFile| results.newest.adds.iter().any(|added| added.name == file.record.name);
-        results.files.iter().filter(is_new).try_for_each(|file| file.check_content(storage.as_ref()))?;
+        check_added(storage.as_ref(), &results.newest, &results.files)?;
         results.check_contents(storage.as_ref(), Contents::IfSmall)
     }
 
     fn of(storage: &Arc<dyn Storage>) -> Result<Self, JobError> {
-        // Listed before the log is read, so that a part that is committed in between is not mistaken for a foreign file.
-        let mut existing = part_files(storage.as_ref())?;
-        let log = CommitLog::new(storage.clone());
-        let LogContents { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| LogContents {
-            newest: Commit::zero(),
-            parts: Ok(PartList::default()),
-            since_checkpoint: 0,
-        });
-        for name in &newest.removes {
-            // The last steps of the newest commit may be missing, and removals are the first of them.
-            existing.remove(name);
-        }
-        let (parts, damaged_commit) = match parts {
-            Ok(parts) => (parts, None),
-            Err(gap) => (rebuild_list(storage.as_ref(), &newest, &existing, &gap)?, Some(gap.commit)),
-        };
-        let mut files = Vec::new();
-        for record in parts.iter() {
-            let found = existing.remove(&record.name);
-            files.push(locate(storage.as_ref(), &newest, record, found)?);
-        }
-        if let Some(name) = existing.into_keys().next() {
-            let (path, log) = (storage.path().join(name), log.path().display());
+        let listed = Listed::read(storage)?;
+        let files = listed.locate(storage.as_ref())?;
+        if let Some(name) = listed.unnamed().next() {
+            let (path, log) = (storage.path().join(name), CommitLog::new(storage.clone()).path().display().to_string());
             let shown = path.display();
-            return Err(JobError::storage(if newest.number == 0 {
+            return Err(JobError::storage(if listed.newest.number == 0 {
                 message!("{shown} is there, but {log} has no commits; ", recovery_advice())
             } else {
-                message!("{shown} is there, but no commit of this job names it: move it out of the directory")
+                message!(
+                    "{shown} is there, but no commit of this job names it: move it out of the directory, or remove it with headgate clean"
+                )
             }));
         }
+        let Listed { newest, parts, damaged_commit, since_checkpoint, .. } = listed;
         Ok(Self { newest, parts, files, damaged_commit, since_checkpoint })
     }
 
@@ -146,11 +138,65 @@ impl Results {
     }
 
     fn check_contents(self, storage: &dyn Storage, contents: Contents) -> Result<Self, JobError> {
-        if contents == Contents::All || contents == Contents::IfSmall && self.parts.bytes() <= CHECKED_BYTES {
+        if contents == Contents::IfSmall && self.parts.bytes() <= CHECKED_BYTES {
             self.files.iter().try_for_each(|file| file.check_content(storage))?;
         }
         Ok(self)
     }
+}
+
+impl Listed {
+    /// # Errors
+    /// `Output`: the directory or the log can't be read.
+    pub(super) fn read(storage: &Arc<dyn Storage>) -> Result<Self, JobError> {
+        // Listed before the log is read, so that a part that is committed in between is not mistaken for a foreign file.
+        let mut existing = part_files(storage.as_ref())?;
+        let log = CommitLog::new(storage.clone());
+        let LogContents { newest, parts, since_checkpoint } = log.read()?.unwrap_or_else(|| LogContents {
+            newest: Commit::zero(),
+            parts: Ok(PartList::default()),
+            since_checkpoint: 0,
+        });
+        // The last steps of the newest commit may be missing, and replaced files may be kept for readers.
+        for name in newest.replaced_names() {
+            existing.remove(name);
+        }
+        let (parts, damaged_commit) = match parts {
+            Ok(parts) => (parts, None),
+            Err(gap) => (rebuild_list(storage.as_ref(), &newest, &existing, &gap)?, Some(gap.commit)),
+        };
+        Ok(Self { newest, parts, existing, damaged_commit, since_checkpoint })
+    }
+
+    /// Returns the files of all parts.
+    ///
+    /// # Errors
+    /// `Output`: a part is missing, or has another length.
+    pub(super) fn locate(&self, storage: &dyn Storage) -> Result<Vec<ResultFile>, JobError> {
+        self.parts.iter().map(|record| self.file(storage, record)).collect()
+    }
+
+    /// Returns the file of a part.
+    ///
+    /// # Errors
+    /// As [`Listed::locate`].
+    pub(super) fn file(&self, storage: &dyn Storage, record: &PartRecord) -> Result<ResultFile, JobError> {
+        locate(storage, &self.newest, record, self.existing.get(&record.name).copied())
+    }
+
+    /// Returns the names of files that no commit names.
+    pub(super) fn unnamed(&self) -> impl Iterator<Item = &String> {
+        self.existing.keys().filter(|name| !self.parts.has(name))
+    }
+}
+
+/// Checks the contents of the parts that the newest commit adds, before those that it removes are removed.
+///
+/// # Errors
+/// `Output`: the content of a part is not what was committed.
+pub(super) fn check_added(storage: &dyn Storage, newest: &Commit, files: &[ResultFile]) -> Result<(), JobError> {
+    let is_new = |file: &&ResultFile| newest.adds.iter().any(|added| added.name == file.record.name);
+    files.iter().filter(is_new).try_for_each(|file| file.check_content(storage))
 }
 
 impl ResultFile {
@@ -231,6 +277,16 @@ fn rebuild_list(
 /// # Errors
 /// `Output`: the directory can't be read.
 pub(super) fn part_files(storage: &dyn Storage) -> Result<BTreeMap<String, u64>, JobError> {
+    let mut files = part_like_files(storage)?;
+    files.retain(|name, _| PartName::parse(name).is_some_and(|name| !name.is_placeholder()));
+    Ok(files)
+}
+
+/// Returns the files of [`part_files`], and the one without rows that is there before the first commit.
+///
+/// # Errors
+/// As [`part_files`].
+pub(super) fn part_like_files(storage: &dyn Storage) -> Result<BTreeMap<String, u64>, JobError> {
     let root = storage.path();
     let looked = || -> io::Result<BTreeMap<String, u64>> {
         let mut files = BTreeMap::new();

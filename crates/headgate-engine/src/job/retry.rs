@@ -133,13 +133,8 @@ impl OpenRetry {
         }
         let inherited = inherit(&mut job, &stored)?;
         check(&job)?;
-        let run = RunDescription {
-            command: "retry".into(),
-            input: manifest.input.name.clone(),
-            format: manifest.spec.format.name().into(),
-            job_started_at: Some(manifest.started_at.clone()),
-        };
-        let directory = JobDirectory::open_locked(&output, false, run, storage)?;
+        let run = RunDescription::of_job("retry", &manifest);
+        let mut directory = JobDirectory::open_locked(&output, false, run, storage)?;
         if directory.manifest()? != Some(manifest.clone()) {
             let shown = output.display();
             return Err(JobError::output(format!(
@@ -148,7 +143,7 @@ impl OpenRetry {
         }
         let fingerprint =
             source::open::fingerprint(&job.source).map_err(|error| with_advice_on_moves(&error, &output))?;
-        let results = directory.recover()?;
+        let results = directory.recover(job.sink.keep_replaced)?;
         let then = results.newest.input.clone();
         let now = InputNow { fingerprint: fingerprint.as_ref(), is_compared_later: then.is_some() };
         let sends_credentials = credential_options(&job).next().is_some();

@@ -69,6 +69,7 @@ impl Sink for DurableSink {
 
     fn tick(&mut self) -> Result<(), JobError> {
         let committed = self.commit_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
+        let committed = committed.and_then(|()| self.writer.remove_replaced(0));
         self.failed |= committed.is_err();
         committed
     }

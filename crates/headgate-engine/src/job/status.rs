@@ -1,6 +1,7 @@
 //! Reports the progress of a job. Nothing is changed, and a running job is not disturbed.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -13,12 +14,14 @@ use headgate_core::files::storage::Storage;
 use headgate_core::live::Settings;
 use headgate_core::message;
 use headgate_core::message::OptionName;
-use headgate_table::parts::name::PartKind;
-use headgate_table::parts::read::PartFile;
+use headgate_core::options::Format;
+use headgate_table::parts::name::{PartKind, PartName};
+use headgate_table::parts::read::{PartFile, describe_part};
 use serde::Serialize;
 
-use super::commit::{Commit, RunRecord};
+use super::commit::{Commit, PartRecord, RunRecord};
 use super::control::{Control, ControlFiles};
+use super::delta;
 use super::directory::{open_if_exists, stored_manifest};
 use super::heartbeat::{Beat, RunDescription};
 use super::lock::{self, Holder};
@@ -26,7 +29,10 @@ use super::manifest::Manifest;
 use super::process::activity_of;
 pub use super::process::{Activity, JobProcess};
 use super::reservations::BudgetUse;
-use super::results::{Contents, ResultFile, Results};
+use super::results::{Contents, MAX_READS, READ_INTERVAL, ResultFile, Results};
+
+/// The maximum number of parts that are opened before their rows are read.
+const MAX_OPEN_PARTS: usize = 512;
 
 /// How long a process that starts a job may take to lock it and to write its first heartbeat: it does nothing in between.
 const LONGEST_START: Duration = Duration::from_secs(1);
@@ -97,65 +103,8 @@ pub struct JobSettings {
 /// # Errors
 /// `Output`: there is no job, or it is damaged.
 pub fn status(path: &Path) -> Result<Status, JobError> {
-    of(path, Contents::IfSmall)
-}
-
-/// Returns the status as [`status`] does, and checks all contents, whatever their size.
-///
-/// # Errors
-/// As [`status`].
-pub fn checked_status(path: &Path) -> Result<Status, JobError> {
-    of(path, Contents::All)
-}
-
-/// What is stored of a job, or will be.
-struct Stored {
-    input: String,
-    format: String,
-    input_rows: Option<u64>,
-    started_at: String,
-    resumable: bool,
-    commit: Commit,
-    parts_to_place: u64,
-    note: Option<String>,
-}
-
-impl Stored {
-    fn read(storage: &Arc<dyn Storage>, manifest: Manifest, contents: Contents) -> Result<Self, JobError> {
-        let results = Results::read(storage, contents)?;
-        let note = results.note();
-        let Results { newest: commit, files, .. } = results;
-        Ok(Self {
-            input: manifest.input.name,
-            format: manifest.spec.format.name().to_owned(),
-            input_rows: manifest.input.rows,
-            started_at: manifest.started_at,
-            resumable: manifest.input.fingerprint.is_some(),
-            commit,
-            parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
-            note,
-        })
-    }
-
-    /// Returns that of a run whose job is not stored yet.
-    fn of_new(beat: &Beat) -> Self {
-        let RunDescription { input, format, job_started_at, .. } = beat.run.clone();
-        Self {
-            input,
-            format,
-            input_rows: None,
-            started_at: job_started_at.unwrap_or_else(|| beat.at.clone()),
-            resumable: false,
-            commit: Commit::zero(),
-            parts_to_place: 0,
-            note: None,
-        }
-    }
-}
-
-fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     let storage = open(path)?;
-    let (process, stored) = read(&storage, contents)?;
+    let (process, stored) = read(&storage)?;
     let (control, problem) = match ControlFiles::new(storage).read() {
         Ok(control) => (control, None),
         Err(problem) => (Control::default(), Some(problem.into_message().to_string())),
@@ -195,8 +144,53 @@ fn of(path: &Path, contents: Contents) -> Result<Status, JobError> {
     })
 }
 
+/// What is stored of a job, or will be.
+struct Stored {
+    input: String,
+    format: String,
+    input_rows: Option<u64>,
+    started_at: String,
+    resumable: bool,
+    commit: Commit,
+    parts_to_place: u64,
+    note: Option<String>,
+}
+
+impl Stored {
+    fn read(storage: &Arc<dyn Storage>, manifest: Manifest) -> Result<Self, JobError> {
+        let results = Results::read(storage, Contents::IfSmall)?;
+        let note = results.note();
+        let Results { newest: commit, files, .. } = results;
+        Ok(Self {
+            input: manifest.input.name,
+            format: manifest.spec.format.name().to_owned(),
+            input_rows: manifest.input.rows,
+            started_at: manifest.started_at,
+            resumable: manifest.input.fingerprint.is_some(),
+            commit,
+            parts_to_place: files.iter().filter(|file| !file.is_in_place).count() as u64,
+            note,
+        })
+    }
+
+    /// Returns that of a run whose job is not stored yet.
+    fn of_new(beat: &Beat) -> Self {
+        let RunDescription { input, format, job_started_at, .. } = beat.run.clone();
+        Self {
+            input,
+            format,
+            input_rows: None,
+            started_at: job_started_at.unwrap_or_else(|| beat.at.clone()),
+            resumable: false,
+            commit: Commit::zero(),
+            parts_to_place: 0,
+            note: None,
+        }
+    }
+}
+
 /// Reads the state of a job, and what is stored of it. Another job may begin in the directory meanwhile.
-fn read(storage: &Arc<dyn Storage>, contents: Contents) -> Result<(JobProcess, Stored), JobError> {
+fn read(storage: &Arc<dyn Storage>) -> Result<(JobProcess, Stored), JobError> {
     let mut reads = 1;
     loop {
         let Found { holder, beat, stored } = found(storage)?;
@@ -209,7 +203,7 @@ fn read(storage: &Arc<dyn Storage>, contents: Contents) -> Result<(JobProcess, S
             return Ok((process, Stored::of_new(&beat)));
         };
         let started_at = manifest.started_at.clone();
-        let stored = Stored::read(storage, manifest, contents);
+        let stored = Stored::read(storage, manifest);
         let is_same = |now: Manifest| !now.clearing && now.started_at == started_at;
         if reads == MAX_READS || stored_manifest(storage.as_ref())?.is_some_and(is_same) {
             return Ok((process, stored?));
@@ -294,11 +288,105 @@ pub(crate) fn checked_parts(path: &Path, only_failed: bool) -> Result<Parts, Job
 fn parts_with(path: &Path, contents: Contents, only_failed: bool) -> Result<Parts, JobError> {
     let storage = open(path)?;
     let manifest = manifest(&storage)?;
-    let mut files = Results::read(&storage, contents)?.files;
-    files.retain(|file| !only_failed || file.record.kind() == PartKind::Failed);
-    let rows = files.iter().map(|file| file.record.rows).sum();
-    let file = |ResultFile { path, record, .. }| PartFile { path, committed: Some((storage.clone(), record.crc32)) };
-    Ok(Parts { files: files.into_iter().map(file).collect(), rows, schema: Arc::new(manifest.schema) })
+    let schema = Arc::new(manifest.schema);
+    let mut reads = 1;
+    loop {
+        let mut results = Results::read(&storage, contents)?.files;
+        results.retain(|file| !only_failed || file.record.kind() == PartKind::Failed);
+        let rows = results.iter().map(|file| file.record.rows).sum();
+        // A commit may remove parts while they are opened.
+        if let Some(files) = held(&storage, results, reads == MAX_READS) {
+            return Ok(Parts { files, schema, rows });
+        }
+        reads += 1;
+    }
+}
+
+/// Opens parts, so that they can be read when a later commit has removed them. `None`: one of them has been removed; with
+/// `is_last`, it is opened later instead, and so are those that are too many to be open.
+fn held(storage: &Arc<dyn Storage>, results: Vec<ResultFile>, is_last: bool) -> Option<Vec<PartFile>> {
+    let mut open = 0;
+    let file = |ResultFile { path, record, .. }| {
+        let held = if open < MAX_OPEN_PARTS {
+            match storage.read(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !is_last => return None,
+                opened => opened.ok().map(Arc::new),
+            }
+        } else {
+            None
+        };
+        open += usize::from(held.is_some());
+        Some(PartFile { path, committed: Some((storage.clone(), record.crc32)), held })
+    };
+    results.into_iter().map(file).collect()
+}
+
+/// The files of the newest commit, for readers of any kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Files {
+    pub output: String,
+    pub format: &'static str,
+    /// The number of the commit, which is also the version of the Delta table; 0: there is none yet.
+    pub commit: u64,
+    /// Whether the results are a Delta table, too.
+    pub delta: bool,
+    pub rows: u64,
+    pub bytes: u64,
+    pub files: Vec<CommittedFile>,
+}
+
+/// A file of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CommittedFile {
+    pub path: String,
+    pub rows: u64,
+    pub bytes: u64,
+    /// Whether its rows failed.
+    pub failed: bool,
+    /// The checksum of all bytes of the file.
+    pub crc32: u32,
+}
+
+/// Returns the files of the newest commit, in their places. Before the first commit, this is a file without rows, if the format
+/// is Parquet.
+///
+/// # Errors
+/// As [`status`].
+pub fn files(path: &Path) -> Result<Files, JobError> {
+    let storage = open(path)?;
+    let manifest = manifest(&storage)?;
+    let mut reads = 1;
+    let results = loop {
+        let results = Results::read(&storage, Contents::None)?;
+        // In a commit, parts are moved to their places at once; after a kill, when the job is resumed.
+        if reads == MAX_READS || results.files.iter().all(|file| file.is_in_place) {
+            break results;
+        }
+        reads += 1;
+        thread::sleep(READ_INTERVAL);
+    };
+    let placeholder = storage.path().join(PartName::placeholder().to_string());
+    let mut files: Vec<CommittedFile> = results.files.into_iter().map(|file| committed_file(&file)).collect();
+    if files.is_empty()
+        && let Ok((rows, bytes, crc32)) = describe_part(storage.as_ref(), &placeholder)
+    {
+        files.push(CommittedFile { path: placeholder.display().to_string(), rows, bytes, failed: false, crc32 });
+    }
+    Ok(Files {
+        output: path.display().to_string(),
+        format: manifest.spec.format.name(),
+        commit: results.newest.number,
+        delta: delta::undescribed(&manifest).is_none() && manifest.spec.format == Format::Parquet,
+        rows: files.iter().map(|file| file.rows).sum(),
+        bytes: files.iter().map(|file| file.bytes).sum(),
+        files,
+    })
+}
+
+fn committed_file(file: &ResultFile) -> CommittedFile {
+    let ResultFile { path, record: PartRecord { rows, bytes, crc32, .. }, .. } = file;
+    let failed = file.record.kind() == PartKind::Failed;
+    CommittedFile { path: path.display().to_string(), rows: *rows, bytes: *bytes, failed, crc32: *crc32 }
 }
 
 /// Opens the directory of a job to read it.

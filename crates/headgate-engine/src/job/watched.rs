@@ -16,6 +16,7 @@ pub struct JobProgress {
     writing_since: Mutex<Option<Instant>>,
     /// The number of rows of the input, once it is known.
     input_rows: OnceLock<u64>,
+    kept_until: Mutex<Option<Instant>>,
 }
 
 impl JobProgress {
@@ -26,6 +27,7 @@ impl JobProgress {
             parts_to_merge: AtomicU64::new(0),
             writing_since: Mutex::default(),
             input_rows: OnceLock::new(),
+            kept_until: Mutex::default(),
         }
     }
 
@@ -68,6 +70,15 @@ impl JobProgress {
 
     pub(super) fn input_rows(&self) -> Option<u64> {
         self.input_rows.get().copied()
+    }
+
+    /// Returns until when the next replaced file stays, once the run only keeps them for readers: all else has ended in order.
+    pub(crate) fn kept_until(&self) -> Option<Instant> {
+        *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn keep_until(&self, until: Option<Instant>) {
+        *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 
     pub(super) fn begin_merge(&self, parts: usize) {

@@ -5,6 +5,7 @@ mod merge;
 use std::io;
 use std::mem;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::{BooleanArray, RecordBatch};
@@ -12,6 +13,7 @@ use headgate_core::error::JobError;
 use headgate_core::options::{SaveFormat, SinkOptions};
 use headgate_core::origin::Origin;
 use headgate_core::schedule::budget::Budgets;
+use headgate_core::virtual_clock;
 use headgate_table::parts::checksum::FinishedPart;
 use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::time::now_text;
@@ -31,6 +33,7 @@ use super::log::CHECKPOINT_EVERY;
 use super::part_format::PartFormat;
 use super::parts::PartList;
 use super::records::{outcomes, select, with_attempts};
+use super::replaced::ReplacedFiles;
 use super::reservations::Reservations;
 use super::results::Results;
 use super::saved::save_places;
@@ -44,6 +47,9 @@ const MAX_FAILED_ROWS: u64 = 262_144;
 /// The maximum number of parts that a checkpoint may list, because each record must be readable. A year with a commit a minute
 /// has half as many, or as many if each commit has failed rows, too.
 const MAX_LISTED_PARTS: u64 = 1_000_000;
+
+/// How often a job that waits for readers checks whether it is stopping.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The clock that decides when commits are due.
 pub type MonotonicClock = Box<dyn Fn() -> Instant + Send>;
@@ -75,6 +81,7 @@ pub(super) struct JobWriter {
     last: Commit,
     /// The current parts.
     parts: PartList,
+    replaced: ReplacedFiles,
     /// Commits until the next checkpoint.
     until_checkpoint: u64,
     progress: Arc<JobProgress>,
@@ -107,6 +114,7 @@ struct OpenPart {
 }
 
 /// The contents of a commit other than the written parts.
+#[expect(clippy::struct_excessive_bools, reason = "facts, each by itself")]
 #[derive(Default)]
 pub(super) struct CommitChange {
     pub(super) removes: Vec<PartRecord>,
@@ -118,6 +126,8 @@ pub(super) struct CommitChange {
     pub(super) by_failures: bool,
     /// Every row is done, small parts are merged, and every part is in its place.
     pub(super) finished: bool,
+    /// The written parts have exactly the rows of the removed ones.
+    pub(super) merges: bool,
 }
 
 /// The committed state of a job: its newest commit, and the current parts.
@@ -169,6 +179,7 @@ impl JobWriter {
         };
         last.begin_run(run);
         let started = clock();
+        let replaced = ReplacedFiles::new(options.keep_replaced, &last.replaced, started);
         let writer = Self {
             directory,
             part_format,
@@ -190,6 +201,7 @@ impl JobWriter {
             reservations: Reservations::new(&last.requests, &last.cost, started),
             last,
             parts,
+            replaced,
             until_checkpoint,
             input: None,
             save_format: None,
@@ -367,7 +379,7 @@ impl JobWriter {
             return Ok(());
         }
         let now = (self.clock)();
-        let mut next = Commit { adds: Vec::new(), removes: Vec::new(), ..self.last.clone() };
+        let mut next = Commit { adds: Vec::new(), removes: Vec::new(), merges: false, ..self.last.clone() };
         next.number += 1;
         [next.requests, next.cost] = self.reservations.next(Some(self.interval(now)), now);
         self.append_commit(next, None, now)
@@ -396,6 +408,7 @@ impl JobWriter {
         next.tried = self.tried.clone();
         next.range.end = change.input_rows.or(next.range.end);
         next.finished = change.finished;
+        next.merges = change.merges;
         next.responders = self.responders.recent().iter().map(Origin::url).collect();
         if let Some(TrackedInput { fingerprint, rows, read }) = &self.input {
             let content = read.up_to(done_rows.end());
@@ -430,12 +443,41 @@ impl JobWriter {
         let is_due = self.until_checkpoint <= 1 || is_last;
         let is_checkpoint = is_due && self.parts.len() <= MAX_LISTED_PARTS;
         next.parts = is_checkpoint.then(|| self.parts.iter().cloned().collect());
-        self.directory.commit(&next, save_format)?;
+        self.remove_replaced(next.removes.len())?;
+        self.replaced.add(&next.removes, now);
+        next.replaced = self.replaced.to_record();
+        self.directory.commit(&next, &self.parts, save_format)?;
         self.reservations.apply([next.requests, next.cost], now);
         next.parts = None;
         self.until_checkpoint = if is_checkpoint { CHECKPOINT_EVERY } else { self.until_checkpoint.saturating_sub(1) };
         self.progress.commit().clone_from(&next);
         self.last = next;
+        Ok(())
+    }
+
+    /// Removes the replaced files whose time is over, and the oldest if there is no room beside this many more.
+    pub(super) fn remove_replaced(&mut self, more: usize) -> Result<(), JobError> {
+        let due = self.replaced.take_due((self.clock)(), more);
+        self.directory.remove_parts(due.iter())
+    }
+
+    /// Waits until the replaced files have been kept for as long as they should be, and removes them. They stay if the job is stopped.
+    fn wait_for_readers(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), JobError> {
+        while let Some(due) = self.replaced.next_due() {
+            let left = due.saturating_duration_since((self.clock)());
+            if left.is_zero() {
+                self.remove_replaced(0)?;
+                continue;
+            }
+            if stopped() {
+                return Ok(());
+            }
+            self.progress.keep_until(Some(due));
+            // A virtual clock jumps to registered times only.
+            let _registered = virtual_clock::call_at(due, || ());
+            thread::sleep(left.min(STOP_CHECK_INTERVAL));
+        }
+        self.progress.keep_until(None);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::sink_thread::Done;
 use crate::engine::failure::FirstFailure;
 use crate::engine::shared_failure_limit::StoppedBy;
 use crate::engine::shared_scheduler::SharedScheduler;
-use crate::stats::bottleneck::merging;
+use crate::stats::bottleneck::{keeping, merging};
 use crate::stats::monitor::Monitor;
 use crate::stats::report::{CommitFigures, Phase, Snapshot, Summary};
 use crate::stats::usage::Moment;
@@ -57,8 +57,14 @@ impl Reporter {
         if let Some((merged, parts)) = merged {
             snapshot.bottleneck = merging(merged, parts);
         }
+        let kept_until = progress.and_then(|progress| progress.kept_until());
+        if let Some(until) = kept_until {
+            snapshot.bottleneck = keeping(until.saturating_duration_since(now));
+        }
         snapshot.phase = if self.done.at().is_some() {
             Phase::Ended
+        } else if kept_until.is_some() {
+            Phase::Keeping
         } else if merged.is_some() {
             Phase::Merging
         } else if stopping {
@@ -72,7 +78,8 @@ impl Reporter {
             // The rate of the last seconds is still that of before.
             (snapshot.time_left_s, snapshot.slowest_host) = (None, None);
         }
-        snapshot.writing_s = progress.and_then(|progress| progress.writing_for(now)).map(|time| time.as_secs_f64());
+        let writing = progress.filter(|_| kept_until.is_none()).and_then(|progress| progress.writing_for(now));
+        snapshot.writing_s = writing.map(|time| time.as_secs_f64());
         snapshot.commit = progress.map(|progress| {
             let commit = progress.commit();
             let totals = &commit.totals;
@@ -100,7 +107,10 @@ impl Reporter {
         (summary.cost, summary.max_cost) = self.cost();
         summary.output.clone_from(&self.output);
         summary.stopped_by = self.stopped_by.get().map(|stopped_by| stopped_by.why.clone());
-        summary.interrupted = self.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_interrupted());
+        // An interrupt that only ends the wait for readers leaves nothing undone.
+        let only_keeps = self.state.as_ref().is_some_and(|state| state.progress.kept_until().is_some());
+        summary.interrupted =
+            !only_keeps && self.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_interrupted());
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
         summary.failure = self.failure.get().as_ref().map(Into::into);

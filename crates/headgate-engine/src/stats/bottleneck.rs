@@ -153,6 +153,17 @@ pub(crate) fn merging(merged: u64, parts: u64) -> Bottleneck {
     Bottleneck { kind: BottleneckKind::Output, text: text.into() }
 }
 
+/// Returns the sentence for the time in which a job only keeps replaced files.
+pub(crate) fn keeping(left: Duration) -> Bottleneck {
+    let left = left.as_secs();
+    let text = message!(
+        "bottleneck: none. All results are committed, and replaced files stay for readers for another {left} s, as ",
+        OptionName::KeepReplaced,
+        " says; an interrupt ends that"
+    );
+    Bottleneck { kind: BottleneckKind::Nothing, text }
+}
+
 fn output(stretch: &Stretch, share: f64) -> String {
     let what = if stretch.output_is_pipe { "reader of the output" } else { "disk" };
     format!("bottleneck: {what}. Results wait {} of the time to be written", percent(share))

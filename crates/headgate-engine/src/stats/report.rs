@@ -29,6 +29,8 @@ pub enum Phase {
     Stopping,
     /// All rows are done, and small part files are merged.
     Merging,
+    /// All results are committed, and replaced files are kept for readers.
+    Keeping,
     Ended,
 }
 

@@ -12,15 +12,33 @@ use headgate_engine::status::{parts, status};
 use headgate_engine::testing::DoneRows;
 use headgate_table::columns::result::ResultColumns;
 use headgate_table::parts::read::PartRows;
+use serde_json::Value;
 
+use crate::check_delta::{check_delta, check_delta_is_current};
 use crate::check_saved::{check_all_saved, check_saved, is_saved};
 use crate::harness::{Bench, Expected, ROWS, Run};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
-/// Returns the rows in a directory as a reader without knowledge of commits sees them: each at most once.
+/// Returns the rows in a directory as a reader without knowledge of commits sees them: each at least once, and more than once
+/// those in files that the newest commit replaces or keeps. Of these, the current ones are returned.
 pub fn rows(out: &Path) -> BTreeMap<u64, Expected> {
-    rows_in(&files_in(out))
+    check_delta(out);
+    let replaced = replaced_by_newest(out);
+    let (old, current): (BTreeSet<_>, _) = files_in(out).into_iter().partition(|path| replaced.contains(name_of(path)));
+    let mut rows: BTreeMap<_, _> = old.into_iter().flat_map(|path| rows_in(&BTreeSet::from([path]))).collect();
+    rows.extend(rows_in(&current));
+    rows
+}
+
+/// Returns the parts that the newest commit removes, and those that it keeps.
+fn replaced_by_newest(out: &Path) -> BTreeSet<String> {
+    let commits = files_below(&out.join("_headgate/log"));
+    let newest = commits.iter().max().and_then(|path| serde_json::from_slice::<Value>(&fs::read(path).unwrap()).ok());
+    let Some(Value::Object(newest)) = newest.map(|newest| newest["record"].clone()) else { return BTreeSet::new() };
+    let names = |list: &str| newest.get(list).and_then(Value::as_array).cloned().unwrap_or_default();
+    let kept = names("replaced").into_iter().map(|file| file["name"].clone());
+    names("removes").into_iter().chain(kept).map(|name| name.as_str().unwrap().to_owned()).collect()
 }
 
 fn files_in(out: &Path) -> BTreeSet<PathBuf> {
@@ -105,14 +123,15 @@ pub fn check_readable(bench: &Bench) -> BTreeMap<u64, Expected> {
             ["job.json", "lock", "heartbeat.json", "heartbeat.json.new"].contains(&own)
                 || directories.iter().any(|directory| own.starts_with(directory))
         });
-        assert!(is_part(name) || is_ours || is_saved(bench, name), "{names:?}");
+        let is_delta = name.starts_with("_delta_log/");
+        assert!(is_part(name) || is_ours || is_delta || is_saved(bench, name), "{names:?}");
     }
     if !names.iter().any(|name| name == "_headgate/job.json") {
         assert!(!names.iter().any(|name| is_part(name)), "{names:?}");
         return BTreeMap::new();
     }
     let files = files_in(&out);
-    let rows = rows_in(&files);
+    let rows = rows(&out);
     for (row, result) in &rows {
         assert_eq!(&bench.expected(*row), result, "row {row}");
     }
@@ -188,4 +207,8 @@ pub fn check_figures(out: &Path) {
     let status = status(out).unwrap();
     assert_eq!((status.parts, status.bytes), (parts.len() as u64, bytes));
     assert_eq!(0, files_below(&out.join("_headgate/tmp")).len());
+    assert_eq!(parts.iter().map(|file| file.path.clone()).collect::<BTreeSet<_>>(), files_in(out));
+    if parts[0].path.extension().is_some_and(|extension| extension == "parquet") {
+        check_delta_is_current(out);
+    }
 }

@@ -228,10 +228,12 @@ impl Bench {
             let written = chunks.try_for_each(|rows| sink.write(self.batch(rows)).map(drop));
             let input_rows = is_all.then_some(ROWS);
             // The engine finishes the sink even after an error.
+            // A wait for readers is ended, unless it is short.
+            let keeps_long = self.options.sink.keep_replaced > Duration::from_secs(60);
             let finished = sink.finish(&Ending {
                 input_rows,
                 undone: &[],
-                stopped: &|| false,
+                stopped: &|| keeps_long && progress.commit().finished,
                 stopped_by: None,
                 by_failures: false,
             });

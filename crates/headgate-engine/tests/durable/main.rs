@@ -5,8 +5,10 @@
 mod archives;
 mod attacks;
 mod check;
+mod check_delta;
 mod check_saved;
 mod damage;
+mod delta;
 mod faults;
 mod harness;
 mod held;
@@ -16,6 +18,7 @@ mod model;
 mod order;
 mod outage;
 mod power;
+mod repair;
 mod resume;
 mod retry;
 mod saved;

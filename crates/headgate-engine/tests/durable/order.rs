@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use headgate_core::options::Format;
 use headgate_engine::testing::Commit;
 use serde::Deserialize;
 
@@ -17,7 +18,9 @@ struct Envelope {
 /// Returns the commits in their order, each with its file and the length of the file.
 fn commits(disk: &Recorder) -> Vec<(PathBuf, u64, Commit)> {
     let commit = |bytes: &[u8]| serde_json::from_slice::<Envelope>(bytes).unwrap().record;
-    disk.linked().into_iter().map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()
+    let linked =
+        disk.linked().into_iter().filter(|(path, _)| path.parent().is_some_and(|log| log.ends_with("_headgate/log")));
+    linked.map(|(path, bytes)| (path, bytes.len() as u64, commit(&bytes))).collect()
 }
 
 /// Returns the index of this step in `steps`, which must be between the two.
@@ -62,19 +65,22 @@ fn a_commit_is_written_after_its_files_are_durable_and_applied_after_it_is_durab
             let end = steps.len() - 1;
             let logged = between(&steps, &Step::SyncDirectory(log.clone()), link, end);
             let mut changed = logged;
-            for name in &commit.removes {
-                changed = changed.max(between(&steps, &Step::Remove(out.join(name)), logged, end));
-            }
-            if !commit.removes.is_empty() {
-                changed = between(&steps, &Step::SyncDirectory(out.clone()), changed, end);
-            }
             for part in &commit.adds {
                 let step = Step::Rename(tmp.join(format!("{}.tmp", part.name)), out.join(&part.name));
                 changed = changed.max(between(&steps, &step, changed, end));
             }
-            applied = (changed + 1..=end)
-                .find(|index| steps[*index] == Step::SyncDirectory(out.clone()))
-                .expect("the results are synced");
+            applied = between(&steps, &Step::SyncDirectory(out.clone()), changed, end);
+            if format == Format::Parquet {
+                let version = out.join(format!("_delta_log/{:020}.json", commit.number));
+                applied = between(&steps, &Step::Link(tmp.join("delta.json"), version), applied, end);
+                applied = between(&steps, &Step::SyncDirectory(out.join("_delta_log")), applied, end);
+            }
+            for name in &commit.removes {
+                changed = changed.max(between(&steps, &Step::Remove(out.join(name)), applied, end));
+            }
+            if !commit.removes.is_empty() {
+                applied = between(&steps, &Step::SyncDirectory(out.clone()), changed, end);
+            }
         }
         // A commit that needs no earlier one comes first.
         for (path, _, _) in &commits[..5] {

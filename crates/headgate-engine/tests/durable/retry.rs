@@ -79,11 +79,21 @@ fn retry_only(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<
 }
 
 fn start_retry(out: &Path, only: Vec<Only>, storage: &dyn OpenStorage) -> Result<Run, JobError> {
+    start_keeping_retry(out, only, Duration::ZERO, storage)
+}
+
+fn start_keeping_retry(
+    out: &Path,
+    only: Vec<Only>,
+    keep_replaced: Duration,
+    storage: &dyn OpenStorage,
+) -> Result<Run, JobError> {
     let run = RunOptions { concurrency: 4, shutdown_timeout: MAX_WAIT, ..RunOptions::default() }.without_retries();
     let engine = EngineOptions { threads: Some(1), ..EngineOptions::default() };
     let mut job = JobOptions { run, engine, ..JobOptions::default() };
     // The sink commits as soon as a row is known.
     job.sink.commit_interval = Some(Duration::ZERO);
+    job.sink.keep_replaced = keep_replaced;
     Run::retry_with(RetryOptions { output: out.to_owned(), only, job }, storage)
 }
 
@@ -133,11 +143,12 @@ fn check_finished(out: &Path) {
     check_figures(out);
 }
 
-fn crash_at_every_step(finished: &Finished) {
+fn crash_at_every_step(finished: &Finished, keep_replaced: Duration) {
     at_every_step(|step| {
         let (_parent, out) = finished.copy();
         let disk = Recorder::crashing_at(step);
-        let result = retry(&out, &disk);
+        let started = start_keeping_retry(&out, Vec::new(), keep_replaced, &disk);
+        let result = started.and_then(|job| wait_for_end(&job));
         check_readable(&out);
         let is_last = disk.refused().is_none();
         if is_last {
@@ -154,12 +165,17 @@ fn crash_at_every_step(finished: &Finished) {
 
 #[test]
 fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_parquet() {
-    crash_at_every_step(&Finished::new(Format::Parquet));
+    crash_at_every_step(&Finished::new(Format::Parquet), Duration::ZERO);
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_retry_that_keeps_files_leaves_none_behind() {
+    crash_at_every_step(&Finished::new(Format::Parquet), Duration::from_millis(2));
 }
 
 #[test]
 fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_ndjson() {
-    crash_at_every_step(&Finished::new(Format::Ndjson));
+    crash_at_every_step(&Finished::new(Format::Ndjson), Duration::ZERO);
 }
 
 #[test]

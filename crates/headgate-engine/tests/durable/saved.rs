@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use headgate_core::options::Format;
 use proptest::prelude::*;
@@ -40,7 +41,9 @@ fn files_are_durable_before_the_commit_and_renamed_before_its_parts() {
     let is_saved =
         |step: &Step| matches!(step, Step::Rename(_, to) if to.extension().is_some_and(|extension| extension == "txt"));
     let is_part = |step: &Step| matches!(step, Step::Rename(_, to) if to.parent() == Some(&out));
-    let links: Vec<usize> = (0..steps.len()).filter(|at| matches!(steps[*at], Step::Link(..))).collect();
+    let is_commit = |path: &Path| path.parent().is_some_and(|log| log.ends_with("_headgate/log"));
+    let links: Vec<usize> =
+        (0..steps.len()).filter(|at| matches!(&steps[*at], Step::Link(_, to) if is_commit(to))).collect();
     let (mut before, mut placed) = (0, BTreeSet::new());
     for (index, link) in links.iter().enumerate() {
         let synced = (before..*link).rfind(|at| steps[*at] == Step::SyncFileSystem(out.clone()));

@@ -37,7 +37,9 @@ fn damage(manifest: &Path) {
 /// Returns the files in a directory that are neither results nor files of a job.
 fn foreign_files(out: &Path) -> BTreeSet<String> {
     let names = files_below(out).into_iter().map(|path| path.strip_prefix(out).unwrap().display().to_string());
-    names.filter(|name| !["_headgate/", "part-", "failed-"].iter().any(|own| name.starts_with(own))).collect()
+    names
+        .filter(|name| !["_headgate/", "_delta_log/", "part-", "failed-"].iter().any(|own| name.starts_with(own)))
+        .collect()
 }
 
 #[test]

@@ -147,6 +147,8 @@ pub fn refusal(opened: Result<Box<dyn Sink>, JobError>) -> JobError {
 pub fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    // The Delta log and the file that is there before the first commit have tests of their own.
+    names.retain(|name| !["_delta_log", "part-00000000.parquet"].contains(&&**name));
     names.sort();
     names
 }

@@ -59,8 +59,17 @@ impl Write for Checksummed {
 /// # Errors
 /// `InvalidData`: the content is not what was committed.
 pub(crate) fn open_verified(storage: &dyn Storage, path: &Path, crc32: u32) -> io::Result<File> {
+    let file = storage.read(path).map_err(|error| unreadable(path, &error))?;
+    verified(file, path, crc32)
+}
+
+/// Returns an open file, at its start, as [`open_verified`] does. The path is for messages.
+///
+/// # Errors
+/// As [`open_verified`].
+pub(super) fn verified(file: File, path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
-    let (file, found) = open_summed(storage, path, |_| {})?;
+    let (file, found) = summed(file, path, |_| {})?;
     if found == crc32 {
         return Ok(file);
     }
@@ -72,10 +81,16 @@ pub(crate) fn open_verified(storage: &dyn Storage, path: &Path, crc32: u32) -> i
 ///
 /// # Errors
 /// An error of the system, whose message names the file.
-pub(super) fn open_summed(storage: &dyn Storage, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
-    let unreadable =
-        |error: io::Error| io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(&error)));
-    let file = storage.read(path).map_err(unreadable)?;
+pub(super) fn open_summed(storage: &dyn Storage, path: &Path, show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+    summed(storage.read(path).map_err(|error| unreadable(path, &error))?, path, show)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(error)))
+}
+
+fn summed(file: File, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+    let unreadable = |error: io::Error| unreadable(path, &error);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();
     loop {

@@ -1,6 +1,8 @@
-//! One part file: its name and checksum; writing it in each format, copying it into another, and reading it back.
+//! One part file: its name and checksum; writing it in each format, copying it into another, and reading it back. And how
+//! Delta tables describe parts.
 
 pub mod checksum;
+pub mod delta;
 pub mod name;
 pub mod ndjson;
 pub mod parquet;

@@ -30,6 +30,16 @@ impl PartName {
         Self { kind, number, extension }
     }
 
+    /// Returns the name of the file without rows that is there before the first commit.
+    pub fn placeholder() -> Self {
+        Self::new(PartKind::Succeeded, 0, Format::Parquet)
+    }
+
+    /// Returns whether no commit names this file: parts are numbered from 1.
+    pub fn is_placeholder(&self) -> bool {
+        self.number == 0
+    }
+
     /// Parses the name of a part; `None`: headgate gives no such name.
     pub fn parse(name: &str) -> Option<Self> {
         let (stem, extension) = name.split_once('.')?;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::vec;
@@ -18,7 +19,7 @@ use headgate_core::message::{Message, OptionName};
 use memchr::memchr_iter;
 use serde_json::value::RawValue;
 
-use super::checksum::{open_summed, open_verified};
+use super::checksum::{open_summed, open_verified, verified};
 use super::name::UNPLACED;
 use super::ndjson::decode::LineDecoder;
 use super::ndjson::keys::base64_name;
@@ -171,12 +172,14 @@ pub struct PartFile {
     /// The files of the job, and the checksum of the commit, which is compared before any row is returned. `None`: both are
     /// unknown.
     pub committed: Option<(Arc<dyn Storage>, u32)>,
+    /// The file, which may have been removed since. `None`: it is opened when it is read.
+    pub held: Option<Arc<File>>,
 }
 
 /// A part without its job has no known checksum.
 impl From<PathBuf> for PartFile {
     fn from(path: PathBuf) -> Self {
-        Self { path, committed: None }
+        Self { path, committed: None, held: None }
     }
 }
 
@@ -186,10 +189,20 @@ impl PartFile {
     /// # Errors
     /// `Output`: the file can't be read, or is not what was committed.
     pub fn open(&self) -> Result<File, JobError> {
-        match &self.committed {
-            Some((storage, crc32)) => open_committed(storage.as_ref(), &self.path, *crc32),
-            None => open(&self.path),
+        let Some((storage, crc32)) = &self.committed else { return open(&self.path) };
+        match self.held.as_ref().and_then(|held| reopened(held)) {
+            Some(file) => verified(file, &self.path, *crc32).map_err(|error| unlike_committed(&error)),
+            None if !storage.exists(&self.path).unwrap_or(true) => Err(self.replaced()),
+            None => open_committed(storage.as_ref(), &self.path, *crc32),
         }
+    }
+
+    fn replaced(&self) -> JobError {
+        let shown = self.path.display();
+        JobError::storage(message!(
+            "{shown} was removed while rows were read, as a retry and the end of a job do: read them once more, or give that command ",
+            OptionName::KeepReplaced
+        ))
     }
 }
 
@@ -243,13 +256,20 @@ fn open(path: &Path) -> Result<File, JobError> {
 /// # Errors
 /// `Output`: the content is not what was committed, or the file can't be read.
 pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<File, JobError> {
-    open_verified(storage, path, crc32).map_err(|error| {
-        let cause = cause(&error);
-        JobError::storage(match error.kind() {
-            io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),
-            _ => cause.into(),
-        })
+    open_verified(storage, path, crc32).map_err(|error| unlike_committed(&error))
+}
+
+fn unlike_committed(error: &io::Error) -> JobError {
+    let cause = cause(error);
+    JobError::storage(match error.kind() {
+        io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),
+        _ => cause.into(),
     })
+}
+
+/// Opens a file that is open once more, with a position of its own, even if it has no name any more. `None`: /proc is missing.
+fn reopened(file: &File) -> Option<File> {
+    File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()
 }
 
 /// Returns whether the file is Parquet by its name, with or without the suffix of a part that is not in its place yet.

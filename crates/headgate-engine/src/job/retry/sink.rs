@@ -109,6 +109,7 @@ impl Sink for RetrySink {
 
     fn tick(&mut self) -> Result<(), JobError> {
         let replaced = self.replace_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
+        let replaced = replaced.and_then(|()| self.writer.remove_replaced(0));
         self.failed |= replaced.is_err();
         replaced
     }

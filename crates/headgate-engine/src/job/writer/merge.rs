@@ -40,16 +40,19 @@ impl JobWriter {
             stopped_by: stopped_by.clone(),
             by_failures: ending.by_failures,
             finished,
+            merges: false,
             removes: Vec::new(),
         };
         self.commit(done_rows, &last(false))?;
-        if !is_complete {
-            return Ok(());
+        if is_complete {
+            let merged = self.merge(done_rows, ending.stopped);
+            self.progress.begin_merge(0);
+            // Only after all parts are in their places: a reader that finds the job finished finds all rows.
+            if merged? {
+                self.commit(done_rows, &last(true))?;
+            }
         }
-        let merged = self.merge(done_rows, ending.stopped);
-        self.progress.begin_merge(0);
-        // Only after all parts are in their places: a reader that finds the job finished finds all rows.
-        if merged? { self.commit(done_rows, &last(true)) } else { Ok(()) }
+        self.wait_for_readers(ending.stopped)
     }
 
     /// Merges small parts of each kind into new ones. For each full part, a commit adds it and removes the parts that it was
@@ -76,8 +79,12 @@ impl JobWriter {
                 }
                 // What was merged so far replaces the parts that it was made of, which frees space for more.
                 if self.is_full_with(kind, &part) || !removes.is_empty() && self.shortage(part.bytes).is_some() {
-                    let removes = mem::take(&mut removes);
-                    self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
+                    self.commit_merged(done_rows, mem::take(&mut removes))?;
+                }
+                if self.shortage(part.bytes).is_some() {
+                    // The job needs the space more than readers need what was replaced.
+                    self.replaced.expire();
+                    self.remove_replaced(0)?;
                 }
                 if let Some(Shortage { error, .. }) = self.shortage(part.bytes) {
                     self.discard_uncommitted();
@@ -89,9 +96,13 @@ impl JobWriter {
             }
         }
         if !removes.is_empty() {
-            self.commit(done_rows, &CommitChange { removes, run_ended: true, ..CommitChange::default() })?;
+            self.commit_merged(done_rows, removes)?;
         }
         Ok(true)
+    }
+
+    fn commit_merged(&mut self, done_rows: &DoneRows, removes: Vec<PartRecord>) -> Result<(), JobError> {
+        self.commit(done_rows, &CommitChange { removes, run_ended: true, merges: true, ..CommitChange::default() })
     }
 
     /// Returns whether the open part has no room for another part.

@@ -1,0 +1,77 @@
+//! Repairs of damaged jobs, with a crash between any two steps.
+
+use std::fs;
+use std::path::PathBuf;
+
+use headgate_core::options::Format;
+use headgate_engine::verify::{ProblemKind, repair, verify};
+
+use crate::check::check_finished;
+use crate::damage::change_a_byte;
+use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::power::files_below;
+use crate::storage::Recorder;
+
+fn finished(bench: Bench) -> Bench {
+    bench.run(&Recorder::new()).result.unwrap();
+    bench
+}
+
+/// Returns the file of the rows that succeeded (`part`) or `failed`.
+fn file(bench: &Bench, kind: &str) -> PathBuf {
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    files_below(&bench.out()).into_iter().find(|path| name(path).starts_with(kind)).unwrap()
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_repair_is_repaired_by_the_next() {
+    for (format, kind) in FORMATS.into_iter().flat_map(|format| ["part", "failed"].map(|kind| (format, kind))) {
+        at_every_step(|step| {
+            let bench = finished(Bench::new(format));
+            change_a_byte(&file(&bench, kind));
+            let disk = Recorder::crashing_at(step);
+            let first = repair(&bench.out(), &disk);
+            let is_last = disk.refused().is_none();
+            assert_eq!(is_last, first.is_ok(), "{first:?}");
+            let repaired = if is_last { first } else { repair(&bench.out(), &Recorder::new()) }.unwrap();
+            assert_eq!(0, repaired.problem_count, "{repaired:?}");
+            assert_eq!(if kind == "part" { 2 * ROWS / 5 } else { 3 * ROWS / 5 }, repaired.rows);
+            bench.run(&Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
+            is_last
+        });
+    }
+}
+
+#[test]
+fn a_crash_of_the_job_leaves_nothing_that_verify_calls_damage() {
+    for format in FORMATS {
+        at_every_step(|step| {
+            let bench = Bench::new(format);
+            let disk = Recorder::crashing_at(step);
+            bench.run(&disk);
+            if let Ok(found) = verify(&bench.out()) {
+                let problems = found.problems.iter().filter(|problem| problem.kind != ProblemKind::DeltaLog);
+                assert_eq!(0, problems.count(), "after step {step}: {found:?}");
+            }
+            disk.refused().is_none()
+        });
+    }
+}
+
+#[test]
+fn rows_with_saved_bodies_are_not_repaired_because_their_names_stay_used() {
+    let bench = finished(Bench::saving(Format::Parquet));
+    let part = file(&bench, "part");
+    let sound = fs::read(&part).unwrap();
+    change_a_byte(&part);
+    let refused = repair(&bench.out(), &Recorder::new()).unwrap_err().to_string();
+    assert!(refused.contains("saved as files") && refused.contains("nothing was repaired"), "{refused}");
+    fs::write(&part, sound).unwrap();
+    // Rows that failed have no bodies.
+    fs::remove_file(file(&bench, "failed")).unwrap();
+    assert_eq!(Some(2 * ROWS / 5), repair(&bench.out(), &Recorder::new()).unwrap().repaired_rows);
+    bench.run(&Recorder::new()).result.unwrap();
+    check_finished(&bench);
+}
