@@ -40,7 +40,7 @@ const LONGEST_START: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2200);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often a directory is read if another job begins in it meanwhile.
-const MAX_READS: u32 = 3;
+const MAX_JOBS_READ: u32 = 3;
 
 /// A job as of its newest commit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -205,7 +205,7 @@ fn read(storage: &Arc<dyn Storage>) -> Result<(JobProcess, Stored), JobError> {
         let started_at = manifest.started_at.clone();
         let stored = Stored::read(storage, manifest);
         let is_same = |now: Manifest| !now.clearing && now.started_at == started_at;
-        if reads == MAX_READS || stored_manifest(storage.as_ref())?.is_some_and(is_same) {
+        if reads == MAX_JOBS_READ || stored_manifest(storage.as_ref())?.is_some_and(is_same) {
             return Ok((process, stored?));
         }
         reads += 1;
