@@ -118,8 +118,8 @@ def test_a_running_job_is_compared_with_its_checksums_on_request(tmp_path: Path)
             commits.wait_for(1, out, fetch)
             run("verify", out, check=0)
             part = flip_a_bit(next(out.glob("part-*")))
-            # A plain status is shown at once.
-            assert "running now" in run("status", out, check=5).stdout
+            # A plain status is shown at once. The first heartbeat may still be that of the start.
+            wait_for(lambda: "running now" in run("status", out, check=5).stdout)
             assert f"{part} is damaged" in run("verify", out, check=1).stdout
             problems = headgate.Job.open(out).verify().problems
             assert ["damaged_file", "lost_rows"] == [problem.kind for problem in problems]
