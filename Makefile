@@ -15,7 +15,7 @@ STAMPS := $(VENV)/stamps
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/pip install --quiet
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE THIRD-PARTY-LICENSES python/README.md \
-	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \))
+	$(shell find crates python -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.py' -o -name '*.pyi' -o -name '*.js' -o -name '*.css' -o -name py.typed \))
 
 # three at a time on two cores, because half of the time they wait; a worker that is done takes over from another one
 PYTEST_AT_ONCE := --numprocesses 3 --dist worksteal

@@ -1,7 +1,8 @@
 """Writes THIRD-PARTY-LICENSES: `make licenses`.
 
-It lists the crates that are compiled into a released module, and the licenses in their sources. Procedural macros,
-build scripts and tests are not part of the module. A test compares the file with the output of this script.
+It lists the crates that are compiled into a released module and the script in the package, with their licenses.
+Procedural macros, build scripts and tests are not part of the module. A test compares the file with the output of this
+script.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "THIRD-PARTY-LICENSES"
+_PAGE: Final = ROOT / "python" / "headgate" / "jobs" / "page"
 
 TARGETS: Final = tuple(
     f"{architecture}-{system}"
@@ -72,8 +74,8 @@ The list in source form: https://publicsuffix.org/list/public_suffix_list.dat
 _HEADER: Final = """\
 Third-party software in headgate
 
-The compiled module in headgate's wheels contains the software listed below. The numbers are those of the license texts
-that follow the list. headgate itself is available under the Apache License 2.0: see LICENSE.
+headgate's wheels contain the software listed below, almost all of it in the compiled module. The numbers are those of
+the license texts that follow the list. headgate itself is available under the Apache License 2.0: see LICENSE.
 """
 
 
@@ -122,6 +124,7 @@ def written() -> str:
         ("libunwind and compiler-rt of LLVM", _LLVM, [llvm]),
         ("compiler-rt of Zig, in wheels for Linux", "MIT", [_ZIG]),
         ("The Public Suffix List, in psl", "MPL-2.0", [_PUBLIC_SUFFIX_LIST]),
+        ("uPlot 1.6.32, in reports on jobs", "MIT", [(_PAGE / "uPlot.LICENSE").read_text(encoding="utf-8")]),
     ]
     return _document(software)
 

@@ -31,6 +31,7 @@ from headgate._headgate import (
     is_credential as is_credential,
     job_clean as job_clean,
     job_files as job_files,
+    job_report as job_report,
     job_rows as job_rows,
     job_set as job_set,
     job_status as job_status,

@@ -14,7 +14,7 @@ from typing import Final
 import pytest
 
 import headgate as package
-from headgate.jobs._metrics import MAX_READERS
+from headgate.jobs._local_server import MAX_READERS
 from support.documents import text as document
 from support.run import LONGEST_S, get, headgate, started, wait_for
 

@@ -13,6 +13,7 @@ VERBS = (
     "fetch",
     "plan",
     "status",
+    "report",
     "retry",
     "set",
     "pause",

@@ -19,7 +19,7 @@ pub use self::engine::waker::{WakeCaller, Waker};
 pub use self::engine::{Engine, machine};
 pub use self::job::control::SettingsChange;
 pub use self::job::retry::RetryOptions;
-pub use self::job::{clean, credential_scope, job_options, set, status, verify};
+pub use self::job::{clean, credential_scope, job_options, report, set, status, verify};
 pub use self::plan::{Plan, plan};
 pub use self::preview::preview;
 pub use self::run::Run;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headgate_core::files::storage::Disk;
 use headgate_engine::set::ChangeResult;
-use headgate_engine::{SettingsChange, clean, set, status, verify};
+use headgate_engine::{SettingsChange, clean, report, set, status, verify};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
@@ -19,6 +19,15 @@ use crate::rows::RowStream;
 pub(crate) fn job_status(py: Python<'_>, output: PathBuf) -> PyResult<String> {
     let status = py.detach(|| status::status(&output)).map_err(|error| to_python(py, &error))?;
     to_json(py, &status)
+}
+
+/// Returns `headgate_engine::report::Report` as JSON. Results are read for at most `reading_s` seconds; `None`: not at all.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
+pub(crate) fn job_report(py: Python<'_>, output: PathBuf, reading_s: Option<f64>) -> PyResult<String> {
+    let reading = reading_s.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default());
+    let report = py.detach(|| report::report(&output, reading)).map_err(|error| to_python(py, &error))?;
+    to_json(py, &report)
 }
 
 /// The timeout for a running job to confirm a change. The job checks for changes twice a second.

@@ -57,7 +57,7 @@ mod _headgate {
     #[pymodule_export]
     use super::cookie_jar::CookieJar;
     #[pymodule_export]
-    use super::directory::{job_clean, job_files, job_rows, job_set, job_status, job_verify};
+    use super::directory::{job_clean, job_files, job_report, job_rows, job_set, job_status, job_verify};
     #[pymodule_export]
     use super::mock::{MockConnection, MockNetwork};
     #[pymodule_export]

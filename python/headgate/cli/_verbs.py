@@ -6,6 +6,7 @@ VERBS: Final = {
     "fetch": "make one request for each row of the input",
     "plan": "show what a job would do, and how long it would take, without sending anything",
     "status": "show how far a job has got",
+    "report": "write a report on a job as an HTML page, or serve it",
     "retry": "retry failed rows, or those that --only selects",
     "set": "change options of a running job",
     "pause": "pause a running job: it starts no more requests",

@@ -3,12 +3,22 @@
 import json
 import os
 from pathlib import Path
-from typing import Final, Self, Unpack
+from typing import TYPE_CHECKING, Final, Self, Unpack
 
 from headgate._errors import OutputError, UsageError, error_of_engine
 from headgate._figures import read
 from headgate._message import Mention, Spell, as_keyword
-from headgate._native import RowStream, job_clean, job_files, job_rows, job_set, job_status, job_verify, preview
+from headgate._native import (
+    RowStream,
+    job_clean,
+    job_files,
+    job_report,
+    job_rows,
+    job_set,
+    job_status,
+    job_verify,
+    preview,
+)
 from headgate._summary import Summary
 from headgate.jobs._arguments import Arguments, settings_of
 from headgate.jobs._display import display_for
@@ -20,9 +30,14 @@ from headgate.jobs._run import run_or_raise
 from headgate.jobs._status import JobStatus
 from headgate.jobs._verification import JobVerification
 
+if TYPE_CHECKING:
+    from headgate.jobs._page import Report
+
 __all__ = ["Job", "RowStream", "job_clean", "job_files", "job_verify", "preview", "status_of"]
 
 APPLIED: Final = "applied"
+READING_S: Final = 10.0
+"""How long results are read for a report."""
 
 
 class Job:
@@ -72,8 +87,11 @@ class Job:
         return f"headgate.Job.open({self.output!r})"
 
     def _repr_html_(self) -> str:
-        """Returns the table that a notebook shows."""
-        return self.status()._repr_html_()
+        """Returns the table and the plots that a notebook shows."""
+        from headgate.jobs._page import embedded  # noqa: PLC0415 - only in a notebook
+
+        report = report_of(self.output, reading_s=None)
+        return report.status._repr_html_() + embedded(report.status, report.points)
 
     def status(self) -> JobStatus:
         """Returns the progress as of the newest commit, and checks that the results are as they were committed.
@@ -86,6 +104,27 @@ class Job:
             OutputError: There is no job any more, or it is damaged: the message has the name of the file.
         """
         return status_of(self.output)
+
+    def report(self, path: StrPath) -> None:
+        """Writes a report on the job as one HTML page that needs nothing else, whether the job runs or not.
+
+        The page shows what was requested, what came, why rows failed, throughput, latencies, statuses and the
+        bottleneck over time, the slowest and the failing hosts, and how to continue. Results are read for at most
+        10 s: of a larger job, hosts and examples are those of a part of its rows, which the page says.
+
+        >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
+        >>> headgate.Job.open("results").report("report.html")
+
+        Args:
+            path: The file, which is replaced if it exists.
+
+        Raises:
+            OutputError: As `status`.
+            OSError: The file can't be written.
+        """
+        from headgate.jobs import _page  # noqa: PLC0415 - only for this
+
+        Path(path).write_text(_page.page(_page.content(report_of(self.output))), encoding="utf-8", errors="replace")
 
     def rows(self) -> RowStream:
         """Returns the rows of all current parts: first those that succeeded, then those that failed.
@@ -261,6 +300,26 @@ def _checked(reply: tuple[str, str | None]) -> str:
     if error is not None:
         raise error_of_engine(error)
     return applies
+
+
+def report_of(output: str, *, reading_s: float | None = READING_S, spell: Spell = as_keyword) -> "Report":
+    """Returns what is known of the job in a directory, of whose results as many are read as this time allows.
+
+    Raises:
+        OutputError: As `status_of`.
+    """
+    from headgate.jobs._page import Report  # noqa: PLC0415 - only for this
+
+    status = status_of(output, spell=spell)
+    try:
+        found = json.loads(job_report(output, reading_s))
+    except OutputError:
+        if not status.running:
+            raise
+        # The job has stored nothing yet.
+        found = {"requested": (), "series": (), "results": None}
+    requested = [(spell(Mention(name)), value) for name, value in found["requested"]]
+    return Report(status=status, requested=requested, points=found["series"], results=found["results"])
 
 
 def status_of(output: str, *, spell: Spell = as_keyword) -> JobStatus:

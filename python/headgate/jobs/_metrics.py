@@ -11,29 +11,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
 from itertools import chain
-from socket import AF_INET, AF_INET6, SHUT_RDWR, socket
-from socketserver import TCPServer
-from threading import Event, Lock, Thread
+from socket import SHUT_RDWR
+from threading import Lock, Thread
 from typing import Any, Final, TypeAlias, cast
 
 from headgate import _native
-from headgate._errors import UsageError
-from headgate._message import Mention
+from headgate.jobs._local_server import LocalRequest, LocalServer
 from headgate.jobs._signals import RunningJob
 
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-MAX_READERS: Final = 8
-"""Readers that are served at a time; others wait."""
-
-READER_TIMEOUT_S: Final = 2.0
-"""How long a reader may take for its request and the response."""
-
-_POLL_S: Final = 0.5
-"""How soon the server notices the end of its run and of the time of a reader."""
-
 _MAX_AGE_S: Final = 0.5
 """How old the figures may be."""
 
@@ -44,16 +32,12 @@ Sample: TypeAlias = tuple[str, Mapping[str, str], float]
 """A suffix of the metric's name, labels and a value."""
 
 
-class MetricsServer(TCPServer):
+class MetricsServer(LocalServer):
     """Listens at an address from its creation on, and serves the metrics of a run until that ends.
 
     Attributes:
         url: The URL of the metrics, with the port that was found free if none was named.
     """
-
-    allow_reuse_address = True
-    request_queue_size = 16
-    timeout = _POLL_S
 
     def __init__(self, address: str) -> None:
         """Listens.
@@ -61,25 +45,14 @@ class MetricsServer(TCPServer):
         Raises:
             UsageError: It can't listen at this address.
         """
-        host, _, port = address.rpartition(":")
-        host = host.strip("[]")
-        self.address_family = AF_INET6 if ":" in host else AF_INET
-        self._readers: dict[socket, float] = {}
-        self._reader_ended = Event()
         self._is_closed = False
         self._thread: Thread | None = None
         self._job: RunningJob | None = None
         self._text = ""
         self._text_until = 0.0
         self._text_lock = Lock()
-        try:
-            super().__init__((host, int(port)), _Request)
-        except (OSError, UnicodeError) as error:
-            why = f": can't listen at {address}: {getattr(error, 'strerror', None) or error}"
-            raise UsageError((Mention("metrics"), why)) from None
-        bound_host, bound_port = self.server_address[:2]
-        shown = f"[{bound_host!s}]" if self.address_family == AF_INET6 else str(bound_host)
-        self.url = f"http://{shown}:{bound_port}{PATH}"
+        super().__init__(address, _Request, "metrics")
+        self.url: str = f"{self.root}{PATH}"
 
     def serve(self, job: RunningJob) -> None:
         """Serves the metrics of this run, in a thread, until the run ends or `close` is called."""
@@ -100,40 +73,7 @@ class MetricsServer(TCPServer):
 
     def _serve_until_end(self, job: RunningJob) -> None:
         with self:
-            while not (self._is_closed or job.wait(0)):
-                self._drop_late_readers()
-                if len(self._readers) < MAX_READERS:
-                    self.handle_request()
-                elif self._reader_ended.wait(_POLL_S):
-                    self._reader_ended.clear()
-
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in socketserver
-        """Serves a reader in a thread of its own."""
-        thread = Thread(target=self._serve_reader, args=(request, client_address), daemon=True)
-        self._readers[request] = time.monotonic() + READER_TIMEOUT_S
-        try:
-            thread.start()
-        except RuntimeError:  # there are too many threads
-            del self._readers[request]
-            self.shutdown_request(request)
-
-    def _serve_reader(self, request: socket, client_address: object) -> None:
-        try:
-            self.finish_request(request, client_address)
-        except OSError:
-            pass  # a reader that is gone, or whose time was over, is no error of the job
-        finally:
-            del self._readers[request]
-            self.shutdown_request(request)
-            self._reader_ended.set()
-
-    def _drop_late_readers(self) -> None:
-        """Ends the connections of readers whose time is over; their threads end with them."""
-        now = time.monotonic()
-        for reader, until in list(self._readers.items()):
-            if until <= now:
-                with suppress(OSError):
-                    reader.shutdown(SHUT_RDWR)
+            self.serve_until(lambda: self._is_closed or job.wait(0))
 
     def text(self) -> str:
         """Returns the metrics as Prometheus reads them."""
@@ -144,23 +84,13 @@ class MetricsServer(TCPServer):
             return self._text
 
 
-class _Request(BaseHTTPRequestHandler):
-    server_version = "headgate"
-    sys_version = ""
-    timeout = READER_TIMEOUT_S
-
-    def do_GET(self) -> None:
+class _Request(LocalRequest):
+    def reply(self) -> None:
+        """Responds with the metrics."""
         server = cast("MetricsServer", self.server)
         is_found = self.path.partition("?")[0] == PATH
-        body = (server.text() if is_found else f"metrics are at {PATH}\n").encode()
-        self.send_response(HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND)
-        self.send_header("Content-Type", CONTENT_TYPE)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as in http.server
-        """Logs nothing."""
+        status = HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND
+        self.respond(status, CONTENT_TYPE, server.text() if is_found else f"metrics are at {PATH}\n")
 
 
 def exposition(snapshot: str, summary: str) -> str:

@@ -180,13 +180,14 @@ _RUN_COLUMNS: Final = ("command", "started", "last commit", "rows", "end")
 
 def report(status: JobStatus, width: int | None = None) -> str:
     """Returns the status as aligned lines, without a final line end; runs take several lines if a table is too wide."""
-    lines = [_headline(status), *aligned(_facts(status))]
+    lines = [headline(status), *aligned(facts(status))]
     if status.runs:
         lines.extend(["", *_runs(status, width)])
     return "\n".join(_format.printable(line) for line in lines)
 
 
-def _headline(status: JobStatus) -> str:
+def headline(status: JobStatus) -> str:
+    """Returns how much of the job is done, and what it does now."""
     if status.rows is None:
         return f"{_format.plural(_done(status), 'row')} done; the total is not known yet; {_state(status)}"
     share = _format.share(_done(status) / status.rows) if status.rows else "100 %"
@@ -245,7 +246,8 @@ def _cause(status: JobStatus) -> str | None:
     return status.runs[-1].stopped_by if status.runs and not status.running else None
 
 
-def _facts(status: JobStatus) -> Iterator[Fact]:
+def facts(status: JobStatus) -> Iterator[Fact]:
+    """Yields what there is to say about the job, except its runs."""
     if cause := _cause(status):
         yield "cause", cause
     yield "input", status.input
@@ -297,8 +299,7 @@ def _runs(status: JobStatus, width: int | None) -> Iterator[str]:
     earlier = status.run_count - len(status.runs)
     if earlier > 0:
         yield f"{_format.plural(earlier, 'run')} before these"
-    last = len(status.runs) - 1
-    cells = [_cells(run, running=status.running and index == last) for index, run in enumerate(status.runs)]
+    cells = run_cells(status)
     table = _table([_RUN_COLUMNS, *cells])
     if width is None or max(map(len, table)) <= width:
         yield from table
@@ -307,6 +308,12 @@ def _runs(status: JobStatus, width: int | None) -> Iterator[str]:
         yield f"{command}: {_format.plural(run.rows, 'row')}, {end}"
         yield f"{_GAP}started      {started}"
         yield f"{_GAP}last commit  {committed}"
+
+
+def run_cells(status: JobStatus) -> list[Sequence[str]]:
+    """Returns the command, the start, the last commit, the rows and the end of each run."""
+    last = len(status.runs) - 1
+    return [_cells(run, running=status.running and index == last) for index, run in enumerate(status.runs)]
 
 
 def _cells(run: JobRun, *, running: bool) -> Sequence[str]:

@@ -8,6 +8,7 @@
 //! OUT/_headgate/log/             the commits
 //! OUT/_headgate/lock             locked by the process that writes
 //! OUT/_headgate/heartbeat.json   exists while the job runs: how far it is
+//! OUT/_headgate/series.ndjson    what the job did over time, for its report
 //! OUT/_headgate/tmp/             parts and saved bodies being written
 //! OUT/_headgate/names/           exists if bodies are saved: marks their names as used, where the files themselves don't show it
 //! ```

@@ -7,7 +7,7 @@
 //! A thread of its own writes the file, from the moment at which the job is locked: if the sink waits for a slow disk, or the
 //! input for its first row, the heartbeat says so. It is no part of the durable state, so nothing is synced, it doesn't pass
 //! through the job's [`Storage`](headgate_core::files::storage::Storage), and a disk that refuses it stops no job. Its size has
-//! a bound, because that of a [`Snapshot`] has one.
+//! a bound, because that of a [`Snapshot`] has one. The same thread writes the job's [`Series`].
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use super::manifest::Manifest;
 use super::record;
+use super::series::Series;
 use crate::stats::report::Snapshot;
 
 const NAME: &str = "heartbeat.json";
@@ -131,12 +132,8 @@ impl Heartbeat {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, directory: &Directory) -> io::Result<()> {
-        let (run, progress) = {
-            let state = self.lock();
-            (state.run.clone(), state.progress.clone())
-        };
-        let progress = progress.map(|progress| serde_json::to_value(progress())).transpose()?;
+    fn write(directory: &Directory, run: RunDescription, now: Option<&Snapshot>) -> io::Result<()> {
+        let progress = now.map(serde_json::to_value).transpose()?;
         let headgate_version = env!("CARGO_PKG_VERSION").into();
         let beat = Beat { at: now_text()?, at_us: now_us(), pid: process::id(), headgate_version, run, progress };
         let written = path_in(directory, &format!("{NAME}.new"));
@@ -145,17 +142,26 @@ impl Heartbeat {
     }
 
     fn write_until_end(&self, directory: &Directory) {
+        let mut series = None;
         loop {
             let mut state = self.lock();
             if !state.is_due && !state.has_ended {
                 state = self.changed.wait_timeout(state, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
             }
-            if state.has_ended {
+            state.is_due = false;
+            let (run, progress, has_ended) = (state.run.clone(), state.progress.clone(), state.has_ended);
+            drop(state);
+            let now = progress.map(|progress| progress());
+            let job = run.job_started_at.clone();
+            if !has_ended {
+                let _ = Self::write(directory, run, now.as_ref());
+            }
+            if let (Some(now), Some(job)) = (&now, job) {
+                series.get_or_insert_with(|| Series::open(directory, job)).record(now, has_ended);
+            }
+            if has_ended {
                 return;
             }
-            state.is_due = false;
-            drop(state);
-            let _ = self.write(directory);
         }
     }
 }
@@ -163,9 +169,9 @@ impl Heartbeat {
 impl HeartbeatThread {
     /// Writes the first heartbeat, and starts the thread for the others.
     pub(super) fn start(directory: &Directory, run: RunDescription) -> Self {
+        let _ = Heartbeat::write(directory, run.clone(), None);
         let state = State { run, progress: None, is_due: false, has_ended: false };
         let heartbeat = Arc::new(Heartbeat { state: Mutex::new(state), changed: Condvar::new() });
-        let _ = heartbeat.write(directory);
         let (of_thread, directory) = ((heartbeat.clone(), directory.clone()), directory.clone());
         let write = move || of_thread.0.write_until_end(&of_thread.1);
         let thread = Builder::new().name("headgate-heart".into()).spawn(write).ok();
@@ -179,15 +185,12 @@ impl HeartbeatThread {
 
 impl Drop for HeartbeatThread {
     fn drop(&mut self) {
-        let progress = {
-            let mut state = self.heartbeat.lock();
-            state.has_ended = true;
-            self.heartbeat.changed.notify_all();
-            state.progress.take()
-        };
+        self.heartbeat.lock().has_ended = true;
+        self.heartbeat.changed.notify_all();
+        let _ = self.thread.take().map(JoinHandle::join);
+        let progress = self.heartbeat.lock().progress.take();
         // It may own the last reference to the run.
         drop(progress);
-        let _ = self.thread.take().map(JoinHandle::join);
         let _ = self.directory.remove(&path_in(&self.directory, NAME));
     }
 }

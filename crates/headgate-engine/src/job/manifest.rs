@@ -165,6 +165,22 @@ impl Manifest {
         self
     }
 
+    /// Returns the options that differ from their defaults, each with its value for a message.
+    pub(super) fn requested(&self) -> Vec<(&'static str, String)> {
+        let defaults = JobSpec::new(&JobOptions::default(), &self.hasher()).by_name();
+        let stored = self.spec.by_name();
+        let of_job = |option: OptionName| match stored.get(option.name()) {
+            Some(value) if option == OptionName::Headers || defaults.get(option.name()) == Some(value) => None,
+            Some(value) => Some(shown(option, value)),
+            None => stored
+                .get(&format!("{}_hash", option.name()))
+                .filter(|hash| !hash.is_null())
+                .map(|_| "not stored".into()),
+        };
+        let value = |option: OptionName| self.inherited.get(option.name()).cloned().or_else(|| of_job(option));
+        OptionName::ALL.iter().filter_map(|option| Some((option.name(), value(*option)?))).collect()
+    }
+
     /// Checks that the options and the input are those of this job.
     ///
     /// # Errors

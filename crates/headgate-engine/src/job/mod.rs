@@ -3,8 +3,8 @@
 //! The interface to the disk is [`Storage`](headgate_core::files::storage::Storage). `record`, `commit`, `parts`, `log`,
 //! `done_rows` and `manifest` are the stored state, and `results` compares it with the files. `directory` applies commits in
 //! order, and `delta` describes them for readers of Delta tables. `writer` and `sink` write outcomes. `retry` retries failed
-//! rows. `control` has the settings of a running job, `set` changes them, and `status` reports on a job. `clean` and `verify`
-//! are commands for jobs that were interrupted or damaged.
+//! rows. `control` has the settings of a running job, `set` changes them, `status` reports on a job, and `report` on what it
+//! did over time. `clean` and `verify` are commands for jobs that were interrupted or damaged.
 
 pub mod clean;
 mod commit;
@@ -12,6 +12,7 @@ mod commit_schedule;
 pub(crate) mod control;
 pub mod credential_scope;
 mod delta;
+mod digest;
 mod directory;
 mod done_rows;
 mod free_space;
@@ -29,10 +30,12 @@ mod process;
 mod record;
 mod records;
 mod replaced;
+pub mod report;
 mod reservations;
 mod results;
 pub(crate) mod retry;
 mod saved;
+mod series;
 pub mod set;
 mod shards;
 mod sink;

@@ -98,6 +98,7 @@ impl OpenJob {
                 let rows = results.newest.range.end;
                 let then = then.map(|then| InputThen { rows: rows.or(then.rows), ..then });
                 check_resume(path, &manifest, options, &now)?;
+                directory.heartbeat().set_job(&manifest.started_at);
                 if manifest.spec.source.kept_columns != options.source.kept_columns {
                     let shown = path.display();
                     return Err(JobError::output(format!(

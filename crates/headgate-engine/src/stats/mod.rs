@@ -8,6 +8,7 @@ pub(crate) mod lanes;
 pub(crate) mod monitor;
 pub(crate) mod progress;
 pub(crate) mod report;
+pub(crate) mod series;
 pub(crate) mod throttled;
 pub(crate) mod usage;
 pub(crate) mod worker;

@@ -16,6 +16,7 @@ use crate::stats::bottleneck_kind::BottleneckKind;
 use crate::stats::lanes::{LaneTime, Wait};
 use crate::stats::progress::Progress;
 use crate::stats::report::{Latency, LatencyCounts, Phase, SlowestHost, Snapshot, Summary};
+use crate::stats::series::Point;
 use crate::stats::throttled::{FigureSource, ThrottledStretch};
 use crate::stats::usage::{CoreTime, Moment};
 use crate::stats::worker::{Figures, WorkerStats};
@@ -197,6 +198,13 @@ impl Monitor {
             stopping,
             stalled_s: stalls.total.as_secs_f64(),
             bottleneck,
+            since_start: Point {
+                ms: elapsed.as_millis() as u64,
+                stalled_ms: stalls.total.as_millis() as u64,
+                in_flight,
+                concurrency: self.setting.concurrency as u64,
+                ..Point::of(&figures)
+            },
         }
     }
 

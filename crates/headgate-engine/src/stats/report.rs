@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::stats::bottleneck::Bottleneck;
 use crate::stats::failures::FailureExample;
 use crate::stats::lanes::Wait;
+use crate::stats::series::Point;
 
 /// What a run does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -132,6 +133,9 @@ pub struct Snapshot {
     /// Seconds in which the process was stopped, or its machine suspended.
     pub stalled_s: f64,
     pub bottleneck: Bottleneck,
+    /// What the run has done since its start, for the series of its job.
+    #[serde(skip)]
+    pub since_start: Point,
 }
 
 /// A commit of a job.

@@ -74,9 +74,18 @@ pub fn read_columns(
     columns: &[&str],
 ) -> Result<PartBatches, JobError> {
     let mut part = read_part(storage, path, crc32, schema)?;
-    if let FormatBatches::Parquet(batches) = &mut part.batches {
-        batches.project(columns);
-    }
+    part.project(columns);
+    Ok(part)
+}
+
+/// Returns the rows of a part as [`read_columns`] does, without a comparison of its content with a checksum, which would read
+/// all columns.
+///
+/// # Errors
+/// `Output`: the part is missing, damaged, or has other columns.
+pub fn read_unchecked(path: &Path, schema: &SchemaRef, columns: &[&str]) -> Result<PartBatches, JobError> {
+    let mut part = batches(open(path)?, path, schema)?;
+    part.project(columns);
     Ok(part)
 }
 
@@ -140,6 +149,14 @@ fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     let batches = ParquetBatches::new(file, schema).map_err(|problem| damaged(path, &problem))?;
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
+}
+
+impl PartBatches {
+    fn project(&mut self, columns: &[&str]) {
+        if let FormatBatches::Parquet(batches) = &mut self.batches {
+            batches.project(columns);
+        }
+    }
 }
 
 impl Iterator for PartBatches {
