@@ -44,7 +44,7 @@ endif
 CRATES := $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src
 
 .DELETE_ON_ERROR:
-.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-paid bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install try-debian11 release licenses fuzz clean prerequisites
+.PHONY: help build demo check test lint style format docs bench bench-100m bench-crossing bench-durability bench-engine bench-files bench-floor bench-hosts bench-http2 bench-limits bench-names bench-paid bench-portal bench-requests bench-scaleout bench-startup bench-tasks bench-tls bench-tools dist dist-wheel dist-sdist dist-check dist-build dist-install try-debian11 release licenses fuzz soak clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -191,6 +191,9 @@ bench-tools: prerequisites ## build the client to compare with that Debian has n
 
 fuzz: prerequisites ## look for inputs that break the laws of templates and selections; FUZZ_SECONDS=600 FUZZ_TARGETS=url
 	@scripts/fuzz $(CARGO) $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+soak: build $(STAMPS)/test ## run a job of 30 minutes with mixed faults, which must lose nothing; SOAK_FLAGS='--minutes 5'
+	@PYTHONPATH=tests $(BIN)/python bench/soak.py target/soak $(SOAK_FLAGS)
 
 clean: ## remove what make has made
 	rm -rf $(VENV) target dist demo-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
