@@ -238,7 +238,7 @@ def _run(command: Sequence[str | Path], place: Place, story: Story, seconds: flo
         try:
             while process.poll() is None:
                 time.sleep(1)
-                with suppress(OSError, ValueError):
+                with suppress(OSError, ValueError, KeyError):
                     story.samples.append(_sample(process.pid, run, time.monotonic() - began, place.out))
                     _scrape(command, place.directory)
                 if left and time.time() - story.began >= left[0][0] and (pending is None):
