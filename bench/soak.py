@@ -86,11 +86,12 @@ def _kind(share: int, path: str, *outcomes: tuple[int | None, str | None]) -> Ki
 
 
 KINDS: Final = (
-    _kind(940, "/echo/{row}", (200, None)),
+    _kind(940, "/page/{row}", (200, None)),
     _kind(30, "/status/404?{row}", (404, None)),
     _kind(20, "/status/503?{row}", (503, None)),
     _kind(4, "/fault/reset-mid-body?{row}", (200, "connection_closed")),
-    _kind(4, "/fault/close-mid-headers?{row}", (None, "connection_closed")),
+    # The test server has no such fault for HTTP/2.
+    _kind(4, "/fault/close-mid-headers?{row}", (None, "connection_closed"), (501, None)),
     _kind(2, "/fault/hang-before-headers?{row}", (None, "timeout")),
 )
 DEAD: Final = _kind(0, "/dead?{row}", (None, "connect"), (None, "host_down"))
