@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from pathlib import Path
-from signal import SIGCONT, SIGKILL, SIGSTOP
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM, signal
 from statistics import median
 from typing import Final
 
@@ -167,6 +167,7 @@ def main() -> int:
     parser.add_argument("directory", type=Path, help="for its files; a new one")
     arguments = parser.parse_args()
     arguments.directory.mkdir(parents=True)
+    signal(SIGTERM, lambda number, _: sys.exit(128 + number))
     story = Story()
     with ExitStack() as stack:
         place = stack.enter_context(_place(arguments.directory.resolve()))
