@@ -41,6 +41,8 @@ DELAY: Final = "0.2..1"
 TIMEOUT_S: Final = 5
 STOPPED_S: Final = 15
 DISK: Final = "2g"
+MOST_S: Final = 60
+"""In which a run ends after a fault that ends it."""
 ROOM_BYTES: Final = 64 << 10
 """What is left of the disk when it is full."""
 MOST_GROWTH_BYTES: Final = 8 << 20
@@ -232,7 +234,7 @@ def _run(command: Sequence[str | Path], place: Place, story: Story, seconds: flo
     """Runs the job until it is done, with all faults."""
     left = _schedule(seconds, place)
     for run in count(1):
-        pending = None
+        pending, since = None, 0.0
         with (place.directory / "stderr.txt").open("ab") as stderr:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr)
         story.add("run", number=run, pid=process.pid)
@@ -243,8 +245,11 @@ def _run(command: Sequence[str | Path], place: Place, story: Story, seconds: flo
                 with suppress(OSError, ValueError, KeyError):
                     story.samples.append(_sample(process.pid, run, time.monotonic() - began, place.out))
                     _scrape(command, place.directory)
-                if left and time.time() - story.began >= left[0][0] and (pending is None):
-                    pending = _begin(left.pop(0)[1], process, place, story)
+                if pending is not None and time.monotonic() - since > MOST_S:
+                    story.mistakes.append(f"run {run} goes on {MOST_S} s after {pending}")
+                    return
+                if left and time.time() - story.began >= left[0][0] and pending is None:
+                    pending, since = _begin(left.pop(0)[1], process, place, story), time.monotonic()
         finally:
             process.kill()
             process.wait()

@@ -104,9 +104,11 @@ def test_no_host_goes_down_and_no_row_fails_because_the_process_was_stopped(tmp_
     assert 20_000 <= seen <= 20_000 + figures["resent"] + 2, "no request is sent twice without need"
 
 
-def test_rates_are_kept_after_the_process_was_stopped(tmp_path: Path) -> None:
+def test_rates_are_kept_and_reported_after_the_process_was_stopped(tmp_path: Path) -> None:
     summary, out = tmp_path / "summary.json", tmp_path / "out"
+    log = tmp_path / "log.jsonl"
     limits = ["-c", "100", "--rate", "100/s", "--burst", "1"]
+    limits += ["--log-format", "json", "--log-file", str(log), "--log-interval", "1s"]
     with (
         # A burst of two seconds' worth is more than a busy machine delays the server, and less than the 300 rows that
         # are left.
@@ -116,8 +118,15 @@ def test_rates_are_kept_after_the_process_was_stopped(tmp_path: Path) -> None:
         wait_for_requests(server, 100)
         with stopped(process):
             time_passes()
-        figures = ended(process, summary)
+        process.wait(LONGEST_S)
+    figures = json.loads(summary.read_text())
     assert ({"200": 400}, {}) == (figures["statuses"], figures["retries"])
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    stall = next(index for index, event in enumerate(events) if event["event"] == "stall")
+    then = next(event for event in events[stall:] if event["event"] == "progress")
+    # Less than 10/s if the time in which the process was stopped counts.
+    assert then["requests_per_s"] > 20
+    assert then["bottleneck"]["kind"] == "rate"
 
 
 def test_a_row_that_waits_for_its_next_attempt_keeps_what_is_left_of_its_deadline(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ fn own_engine_for(options: &JobOptions) -> Result<Engine, JobError> {
 
 /// Begins the run on `engine`, or on an engine of its own if there is none.
 fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> Result<Run, JobError> {
-    let PreparedJob { source, size, max_rows, columns, done, output } = job;
+    let PreparedJob { source, rows_known, max_rows, columns, done, output } = job;
     let stored_settings = match output.storage() {
         Some(storage) if output.may_be_set() => {
             StoredSettings::read(ControlFiles::new(storage.clone()), &options.run, options.sink.overwrites())?
@@ -122,14 +122,14 @@ fn begin(engine: Option<&Engine>, job: PreparedJob, mut options: JobOptions) -> 
     let engine = &engine.map_or_else(|| own_engine_for(&options), |engine| Ok(engine.clone()))?;
     let options = &options;
     // A run needs no more connections than it has rows.
-    let rows_left = size.rows.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
+    let rows_left = rows_known.unwrap_or(u64::MAX).saturating_sub(done.rows_done());
     let needed = options.run.concurrency.min(usize::try_from(rows_left).unwrap_or(usize::MAX));
     let capacity = engine.reserve(needed, &options.request, options.source.save_to.is_some())?;
     let notes = [check_ports(options, capacity.in_flight().connections)?, note_window(&options.run)];
     let set_notes = stored_settings.notes.clone();
     let launch = Launch {
         rows: source.into(),
-        size,
+        rows_known,
         max_rows,
         columns,
         done,

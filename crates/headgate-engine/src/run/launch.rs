@@ -11,7 +11,6 @@ use headgate_core::limits::{MaxFailures, NetworkDownAfter};
 use headgate_core::live::Live;
 use headgate_core::message::Message;
 use headgate_core::options::{RequestOptions, RunOptions};
-use headgate_core::source_size::SourceSize;
 use headgate_http::client::AttemptLimits;
 use headgate_http::defaults::Defaults;
 use headgate_http::idempotency_key::KeySalt;
@@ -42,6 +41,7 @@ use crate::job::DoneRows;
 use crate::queue::rows::{Deferring, RowFeeder, row_queue};
 use crate::queue::window::Window;
 use crate::stats::monitor::{Monitor, Setting};
+use crate::stats::progress::RowCount;
 
 /// Batches of outcomes that may wait for the sink, over all workers.
 const MAX_WAITING_BATCHES: usize = 4;
@@ -66,7 +66,7 @@ impl From<Option<Box<dyn Source>>> for RowsFrom {
 /// The parts and options of a run.
 pub(super) struct Launch {
     pub(super) rows: RowsFrom,
-    pub(super) size: SourceSize,
+    pub(super) rows_known: Option<u64>,
     /// The number of rows to read; `None`: all.
     pub(super) max_rows: Option<u64>,
     pub(super) columns: ResultColumns,
@@ -160,7 +160,8 @@ impl Launch {
         let input_rows = Arc::<OnceLock<u64>>::default();
         let clock = Clock::start();
         let (started, mut throttling, mut feeder) = (clock.started(), None, None);
-        let (size, window) = (Arc::new(Mutex::new(self.size)), self.window);
+        let row_count = Arc::new(Mutex::new(RowCount { known: self.rows_known, estimated: None }));
+        let window = self.window;
         let selection = self.columns.selection.clone();
         let (notes, stopped_by) = (Arc::new(Mutex::new(self.notes)), Arc::<OnceLock<StoppedBy>>::default());
         let budgets;
@@ -243,7 +244,7 @@ impl Launch {
                         done: self.done,
                         rows: row_sender,
                         window: window.clone(),
-                        size: size.clone(),
+                        row_count: row_count.clone(),
                         input_rows: input_rows.clone(),
                         failure: failure.clone(),
                         weighing: Weighing::new(&self.run.limits),
@@ -274,7 +275,7 @@ impl Launch {
         };
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
         let figures = throttling.clone().map(|scheduler| scheduler as _);
-        let monitor = Monitor::new(started, setting, workers, size, window, figures).extracting(selection);
+        let monitor = Monitor::new(started, setting, workers, row_count, window, figures).extracting(selection);
         let heartbeat = state.as_ref().and_then(|state| state.heartbeat.clone());
         let reporter = Arc::new(Reporter {
             monitor: Mutex::new(monitor),

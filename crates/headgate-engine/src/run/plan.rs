@@ -12,7 +12,6 @@ use headgate_core::grouped::grouped;
 use headgate_core::message::Message;
 use headgate_core::options::{JobOptions, SourceOptions};
 use headgate_core::schedule::budget::{Budget, Budgets};
-use headgate_core::source_size::SourceSize;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::columns::result::ResultColumns;
 use headgate_table::sink;
@@ -31,7 +30,7 @@ use crate::queue::window::Window;
 pub(super) struct PreparedJob {
     /// `None`: there is nothing left to read.
     pub(super) source: Option<Box<dyn Source>>,
-    pub(super) size: SourceSize,
+    pub(super) rows_known: Option<u64>,
     /// The number of rows to read; `None`: all.
     pub(super) max_rows: Option<u64>,
     pub(super) columns: ResultColumns,
@@ -58,7 +57,7 @@ impl PreparedJob {
         let sink = sink::open::open(&options.sink, &columns.schema())?;
         let max_rows = options.source.max_rows;
         Ok(Self {
-            size: source.size().of_first(max_rows),
+            rows_known: first(source.size().rows, max_rows),
             max_rows,
             source: Some(source),
             columns,
@@ -72,17 +71,17 @@ impl PreparedJob {
         let options = &of_job(path, options)?;
         let mut source = source::open::open(&options.source)?;
         let columns = result_columns(options, source.as_ref())?;
-        let size = source.size();
+        let input_rows = source.size().rows;
         let schema: SchemaRef = columns.schema();
         let fingerprint = source.fingerprint();
-        let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), size.rows, storage)?;
+        let mut job = OpenJob::open(path, options, &schema, fingerprint.clone(), input_rows, storage)?;
         options.source.boundary_salt.set(job.key_salt().bytes());
         let done = job.done_rows().clone();
         let input = &*options.source.name();
         if let Some(fingerprint) = fingerprint {
             let then = job.last_commit().input.as_ref().map(|then| &then.content);
             if let Some(read) = source.track(input, then, Unread::Trusted)? {
-                job.track(TrackedInput { fingerprint, rows: size.rows, read });
+                job.track(TrackedInput { fingerprint, rows: input_rows, read });
             }
         }
         let commit = job.last_commit();
@@ -103,14 +102,17 @@ impl PreparedJob {
         } else {
             Some(source)
         };
+        // What an earlier run has counted holds for the input that it had.
+        let counted = || commit.end().filter(|_| job.earlier_input().is_none());
+        let rows_known = first(input_rows.or_else(counted), max_rows);
         let output = PreparedOutput::Durable(Box::new(job));
-        Ok(Self { source, size: size.of_first(max_rows), max_rows, columns, done, output })
+        Ok(Self { source, rows_known, max_rows, columns, done, output })
     }
 
     /// Prepares a retry of failed rows.
     pub(super) fn retry(retry: OpenRetry, source: Box<dyn Source>, columns: ResultColumns) -> Self {
         Self {
-            size: source.size(),
+            rows_known: source.size().rows,
             max_rows: None,
             columns,
             source: Some(source),
@@ -118,6 +120,11 @@ impl PreparedJob {
             output: PreparedOutput::Retry(Box::new(retry)),
         }
     }
+}
+
+/// Returns the number of rows of an input whose first `max_rows` are read.
+fn first(rows: Option<u64>, max_rows: Option<u64>) -> Option<u64> {
+    rows.map(|rows| max_rows.map_or(rows, |max_rows| rows.min(max_rows)))
 }
 
 /// Returns a note on what an earlier run has reserved of a budget and can't have used up, as it was killed.

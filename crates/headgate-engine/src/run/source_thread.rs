@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use headgate_core::error::JobError;
 use headgate_core::message::Message;
 use headgate_core::row::RowBatch;
-use headgate_core::source_size::SourceSize;
 use headgate_core::virtual_clock::Working;
 use headgate_table::source::{SKIP_STEP, Source};
 
@@ -16,6 +15,7 @@ use crate::job::DoneRows;
 use crate::queue::rows::RowSender;
 use crate::queue::window::Window;
 use crate::run::weighing::Weighing;
+use crate::stats::progress::RowCount;
 
 /// The state of the source's thread.
 pub(super) struct SourceThread {
@@ -26,7 +26,7 @@ pub(super) struct SourceThread {
     pub(super) done: DoneRows,
     pub(super) rows: RowSender,
     pub(super) window: Arc<Window>,
-    pub(super) size: Arc<Mutex<SourceSize>>,
+    pub(super) row_count: Arc<Mutex<RowCount>>,
     /// The number of rows, once all were read.
     pub(super) input_rows: Arc<OnceLock<u64>>,
     pub(super) failure: Arc<FirstFailure>,
@@ -58,27 +58,26 @@ impl SourceThread {
         while next < self.done.watermark() {
             next = (next + SKIP_STEP).min(self.done.watermark());
             self.source.skip_to(next)?;
-            self.note_size();
             if self.rows.is_closed() {
                 return Ok(());
             }
         }
+        let mut bytes_read = self.source.size().bytes_read;
         while next < end
             && let Some(mut batch) = self.next_batch()?
         {
-            self.note_size();
             if batch.is_empty() {
                 self.rows.note_stall();
             }
             next = batch.last().map_or(next, |row| row.ordinal + 1).min(end);
+            bytes_read = self.estimate(next, bytes_read);
             batch.retain(|row| row.ordinal < end && !self.done.is_done(row.ordinal));
             self.weighing.weigh(&mut batch);
             if !self.send(batch) {
                 return Ok(());
             }
         }
-        self.note_size();
-        self.size.lock().unwrap_or_else(PoisonError::into_inner).rows.get_or_insert(next);
+        self.row_count.lock().unwrap_or_else(PoisonError::into_inner).known.get_or_insert(next);
         let _ = self.input_rows.set(next);
         Ok(())
     }
@@ -93,8 +92,17 @@ impl SourceThread {
         self.window.pass(batch, || self.rows.note_stall(), |rows| self.rows.send(rows))
     }
 
-    fn note_size(&self) {
-        let size = self.source.size().of_first(self.max_rows);
-        *self.size.lock().unwrap_or_else(PoisonError::into_inner) = size;
+    /// Estimates the number of rows, and returns the bytes that are read now. `bytes_read`: before the newest batch.
+    fn estimate(&self, rows: u64, bytes_read: u64) -> u64 {
+        let size = self.source.size();
+        // Bytes are read in large blocks, and only when those before them are used up: that was within this batch.
+        if size.bytes_read > bytes_read
+            && let Some(bytes) = size.bytes.filter(|_| bytes_read > 0)
+        {
+            let estimated = (rows as f64 * bytes as f64 / bytes_read as f64) as u64;
+            let estimated = Some(estimated.min(self.max_rows.unwrap_or(u64::MAX)));
+            self.row_count.lock().unwrap_or_else(PoisonError::into_inner).estimated = estimated;
+        }
+        size.bytes_read
     }
 }

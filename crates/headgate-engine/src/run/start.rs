@@ -5,7 +5,6 @@ use std::sync::Arc;
 use headgate_core::error::JobError;
 use headgate_core::live::Live;
 use headgate_core::options::{RequestOptions, RunOptions};
-use headgate_core::source_size::SourceSize;
 use headgate_http::idempotency_key::KeySalt;
 use headgate_table::columns::result::ResultColumns;
 use headgate_table::sink::Sink;
@@ -40,7 +39,7 @@ impl Run {
     pub fn start(engine: &Engine, passage: Passage) -> Result<Self, JobError> {
         let Passage { source, sink, window, request, run } = passage;
         let endpoints = Endpoints {
-            size: source.size(),
+            rows_known: source.size().rows,
             columns: ResultColumns::of_kept(source.kept_fields()),
             rows: RowsFrom::Source(source),
             window: window.unwrap_or_else(without_window),
@@ -69,7 +68,7 @@ impl Run {
         run: RunOptions,
     ) -> Result<Self, JobError> {
         let endpoints = Endpoints {
-            size: SourceSize::default(),
+            rows_known: None,
             columns,
             rows: RowsFrom::Caller,
             window: without_window(),
@@ -81,7 +80,7 @@ impl Run {
 
 /// The source of rows and the sink of their outcomes.
 struct Endpoints {
-    size: SourceSize,
+    rows_known: Option<u64>,
     columns: ResultColumns,
     rows: RowsFrom,
     window: Arc<Window>,
@@ -94,9 +93,9 @@ impl Endpoints {
         let capacity = engine.reserve(run.concurrency, &request, false)?;
         let named = Live::new(&run);
         let key_salt = run.retrying.idempotency_key.then(KeySalt::random).transpose()?;
-        let Self { size, columns, rows, window, sink } = self;
+        let Self { rows_known, columns, rows, window, sink } = self;
         let launch = Launch {
-            size,
+            rows_known,
             max_rows: None,
             columns,
             rows,

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use headgate_core::live::Settings;
 use headgate_core::schedule::scheduler::SchedulerFigures;
 use headgate_core::schedule::throttled::{HostFigures, ThrottledBy, ThrottledTime};
-use headgate_core::source_size::SourceSize;
+use headgate_core::stall::STALL;
 use headgate_table::columns::select::Selection;
 
 use crate::queue::window::Window;
-use crate::stats::bottleneck::{BlockingRow, Stretch, WindowStretch, bottleneck_of};
+use crate::stats::bottleneck::{BlockingRow, Bottleneck, Stretch, WindowStretch, bottleneck_of};
 use crate::stats::bottleneck_kind::BottleneckKind;
 use crate::stats::lanes::{LaneTime, Wait};
-use crate::stats::progress::Progress;
+use crate::stats::progress::{Progress, RowCount};
 use crate::stats::report::{Latency, LatencyCounts, Phase, SlowestHost, Snapshot, Summary};
 use crate::stats::series::Point;
 use crate::stats::throttled::{FigureSource, ThrottledStretch};
@@ -46,7 +46,7 @@ pub(crate) struct Monitor {
     started: Instant,
     setting: Setting,
     workers: Vec<Arc<Mutex<WorkerStats>>>,
-    source: Arc<Mutex<SourceSize>>,
+    row_count: Arc<Mutex<RowCount>>,
     window: Arc<Window>,
     /// `None`: there was nothing to do.
     scheduler: Option<Arc<dyn FigureSource>>,
@@ -60,6 +60,10 @@ pub(crate) struct Monitor {
     /// The same of rows and attempts.
     last_attempt: (u64, Instant),
     samples: VecDeque<CounterSample>,
+    /// The time lost to stalls when `samples` began.
+    stalled: Duration,
+    /// The rate and the bottleneck of the last seconds.
+    recently: Option<(f64, Bottleneck)>,
 }
 
 /// The counters at one moment; two of them give a stretch of time.
@@ -83,7 +87,7 @@ impl Monitor {
         started: Instant,
         setting: Setting,
         workers: Vec<Arc<Mutex<WorkerStats>>>,
-        source: Arc<Mutex<SourceSize>>,
+        row_count: Arc<Mutex<RowCount>>,
         window: Arc<Window>,
         scheduler: Option<Arc<dyn FigureSource>>,
     ) -> Self {
@@ -91,7 +95,7 @@ impl Monitor {
             started,
             setting,
             workers,
-            source,
+            row_count,
             window,
             scheduler,
             selection: None,
@@ -100,6 +104,8 @@ impl Monitor {
             last_row: (0, started),
             last_attempt: (0, started),
             samples: VecDeque::new(),
+            stalled: Duration::ZERO,
+            recently: None,
         }
     }
 
@@ -116,7 +122,6 @@ impl Monitor {
     pub(crate) fn snapshot(&mut self, now: Instant, stopping: bool) -> Snapshot {
         let scheduled = self.scheduled(now);
         let (figures, in_flight, sample) = self.add_up(now, CoreTime::now(), &scheduled);
-        let recent = self.recent(&sample);
         if scheduled.host.is_some() {
             self.throttled_host.clone_from(&scheduled.host);
         }
@@ -128,12 +133,11 @@ impl Monitor {
             self.last_attempt = (ended, now);
         }
         let elapsed = now.saturating_duration_since(self.started);
-        let requests_per_s = per_second(sample.rows - recent.rows, now.saturating_duration_since(recent.at));
-        let size = self.source_size();
+        let (requests_per_s, bottleneck) = self.recently(&sample, &figures, &scheduled);
+        let input = self.row_count();
         let rows = figures.rows();
         let rows_before = self.setting.rows_before;
-        let progress = Progress { size, rows_before, rows, elapsed, rows_per_s: requests_per_s };
-        let bottleneck = bottleneck_of(&self.stretch(&recent, &sample, &figures, &scheduled));
+        let progress = Progress { input, rows_before, rows, rows_per_s: requests_per_s };
         // Neither a run that stops nor one that is paused, or waits for credentials, does the other rows.
         let waits = matches!(bottleneck.kind, BottleneckKind::Paused | BottleneckKind::Credentials);
         let is_going_on = !stopping && !waits;
@@ -141,7 +145,7 @@ impl Monitor {
         // Rows of one host may take longer than the others, at their rate.
         let is_longer = |time: Duration| match time_left_s {
             Some(left) => left < time.as_secs_f64(),
-            None => size.rows.is_some() && is_going_on,
+            None => input.known.is_some() && is_going_on,
         };
         let SchedulerFigures { stalls, slowest, now: throttled_by, .. } = scheduled;
         let slowest_hosts: Vec<_> = slowest.into_iter().map(SlowestHost::from).collect();
@@ -162,7 +166,7 @@ impl Monitor {
             elapsed_s: elapsed.as_secs_f64(),
             rows,
             rows_before,
-            rows_known: size.rows,
+            rows_known: input.known,
             fraction: progress.fraction(),
             succeeded: figures.succeeded,
             failed: figures.failed,
@@ -216,7 +220,7 @@ impl Monitor {
         let bottleneck = bottleneck_of(&self.stretch(&self.start(), &sample, &figures, &scheduled));
         Summary {
             rows: figures.rows(),
-            rows_known: self.source_size().rows,
+            rows_known: self.row_count().known,
             succeeded: figures.succeeded,
             failed: figures.failed,
             abandoned: figures.abandoned,
@@ -274,8 +278,8 @@ impl Monitor {
         waiting
     }
 
-    fn source_size(&self) -> SourceSize {
-        *self.source.lock().unwrap_or_else(PoisonError::into_inner)
+    fn row_count(&self) -> RowCount {
+        *self.row_count.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add_up(
@@ -303,6 +307,24 @@ impl Monitor {
         sample.connections = figures.connections;
         sample.attempt_time = Duration::from_micros(figures.elapsed_us);
         (figures, in_flight, sample)
+    }
+
+    /// Returns the rate and the bottleneck of the last seconds.
+    fn recently(&mut self, now: &CounterSample, figures: &Figures, scheduled: &SchedulerFigures) -> (f64, Bottleneck) {
+        if self.stalled != scheduled.stalls.total || scheduled.late >= STALL {
+            self.stalled = scheduled.stalls.total;
+            // Each wait goes on in a stall, whatever it was for. Figures of before hold until there are some from its end.
+            self.samples.clear();
+            if let Some(recently) = &self.recently {
+                self.samples.push_back(*now);
+                return recently.clone();
+            }
+        }
+        let recent = self.recent(now);
+        let requests_per_s = per_second(now.rows - recent.rows, now.at.saturating_duration_since(recent.at));
+        let recently = (requests_per_s, bottleneck_of(&self.stretch(&recent, now, figures, scheduled)));
+        self.recently = Some(recently.clone());
+        recently
     }
 
     /// Returns the sample that recent figures are counted from, and remembers `now` for later ones.
@@ -338,7 +360,7 @@ impl Monitor {
             lane_time: to.lane_time.since(&from.lane_time),
             busy: to.busy.saturating_sub(from.busy),
             cores_busy: to.cores.zip(from.cores).and_then(|(to, from)| to.busy_since(from)),
-            rows_known: self.source_size().rows,
+            rows_known: self.row_count().known,
             workers: self.workers.len(),
             concurrency: self.setting.concurrency,
             cores: self.setting.cores,

@@ -67,9 +67,10 @@ fn first_line(rig: &Rig) -> String {
     text(rig).lines().next().unwrap().to_owned() + "\n"
 }
 
-/// Returns the files of the job, except for the lock, with their contents.
+/// Returns the files of the job with their contents, except for those that each run writes: the lock, and the series.
 fn contents(rig: &Rig) -> BTreeMap<PathBuf, Vec<u8>> {
-    let files = files_below(&rig.out()).into_iter().filter(|path| !path.ends_with("lock"));
+    let is_of_run = |path: &PathBuf| path.ends_with("lock") || path.ends_with("series.ndjson");
+    let files = files_below(&rig.out()).into_iter().filter(|path| !is_of_run(path));
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 

@@ -154,6 +154,17 @@ fn a_host_has_at_most_its_limit_in_flight() {
 }
 
 #[test]
+fn a_timeout_holds_for_a_request_that_waited_for_its_turn() {
+    let server = crate::harness::server();
+    let path = |row| if row % 10 == 0 { "/fault/hang-before-headers" } else { "/row" };
+    let urls = (0..3000).map(|row| crate::harness::url(server.address(), path(row)));
+    let mut rig = Rig::urls(urls).concurrency(100, 2).timeout(Duration::from_millis(100));
+    rig.options.run.limits.rate = Some("2000/s".parse().expect("a rate"));
+    let (rows, _) = run(&rig);
+    assert_eq!(300, rows.iter().filter(|row| row.kind() == Some("timeout")).count());
+}
+
+#[test]
 fn a_rate_is_never_exceeded_and_is_named_as_the_bottleneck() {
     let (server, log) = server(|_, _| response(""));
     let mut rig = Rig::new(server.url("/[0-49]")).concurrency(32, 2);

@@ -93,6 +93,21 @@ fn a_pattern_has_a_known_number_of_rows() {
 }
 
 #[test]
+fn the_share_of_a_file_that_is_done_is_that_of_its_rows_not_of_what_was_read_ahead() {
+    let server = server();
+    let long = "x".repeat(1000);
+    let path = |row| if row == 2000 { "/fault/hang-before-headers" } else { "/row" };
+    let rig = Rig::urls((0..8000).map(|row| url(server.address(), &format!("{}?{long}", path(row))))).concurrency(1, 1);
+    let job = rig.start();
+    eventually("the next row hangs", || job.snapshot().rows == 2000);
+    let now = job.snapshot();
+    let fraction = now.fraction.expect("an estimate");
+    assert!(now.rows_known.is_none() && (0.2..0.3).contains(&fraction), "{fraction} of {:?}", now.rows_known);
+    job.abort();
+    rig.finish(&job);
+}
+
+#[test]
 fn the_bottleneck_with_a_slow_server_is_the_concurrency() {
     let server = slow_server(0.05..=0.05);
     let (_, summary) = Rig::new(url(server.address(), "/[1-40]")).concurrency(4, 1).run();

@@ -59,7 +59,7 @@ pub struct Expected<'a> {
 pub struct Awaited<'a> {
     pub limits: &'a ResponseLimits,
     pub read_reservation: &'a ReadReservation,
-    /// The time now, if the request was sent in this poll: reading the clock is expensive beside the rest.
+    /// The time now, if the attempt began in this poll: reading the clock is expensive beside the rest.
     pub sent_now: Option<Instant>,
 }
 

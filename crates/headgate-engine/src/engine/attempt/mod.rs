@@ -181,13 +181,14 @@ impl<'a> Attempt<'a> {
     /// Sends the request until it has its response.
     async fn request(self, state: &mut LaneState) -> Result<Batch, NoResponse> {
         let mut sending = self.begin_sending(state);
+        let mut is_first = true;
         loop {
+            // After a wait, the timer may have fired since the attempt began.
+            let mut just_begun = mem::take(&mut is_first);
             let sent = poll_fn(|cx| Poll::Ready(self.send(&mut sending, state, cx))).await;
             let next = match sent.map_err(NoResponse::not_tried)? {
                 Sent::Whole => {
-                    // Connecting takes its time, in which the timer may have fired.
-                    let mut just_sent = !sending.on_new_connection;
-                    match poll_fn(|cx| self.poll_response(&sending, mem::take(&mut just_sent), state, cx)).await {
+                    match poll_fn(|cx| self.poll_response(&sending, mem::take(&mut just_begun), state, cx)).await {
                         Ok(batch) => return Ok(batch),
                         Err(pending) => Box::pin(self.finish(pending, &mut sending, state)).await?,
                     }

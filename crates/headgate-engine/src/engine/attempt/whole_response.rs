@@ -18,22 +18,22 @@ use crate::engine::gathered::Batch;
 use crate::engine::lanes::Span;
 
 impl Attempt<'_> {
-    /// Waits for the response, and records it if it comes whole in one read. `just_sent`: the request was sent in
-    /// this poll.
+    /// Waits for the response, and records it if it comes whole in one read. `just_begun`: the attempt began in this
+    /// poll.
     ///
     /// # Errors
     /// It takes more than that.
     pub(super) fn poll_response(
         &self,
         sending: &Sending,
-        just_sent: bool,
+        just_begun: bool,
         state: &mut LaneState,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Batch, Pending>> {
         let awaited = Awaited {
             limits: &self.share.shared.limits.response,
             read_reservation: &self.share.read_reservation,
-            sent_now: just_sent.then_some(self.started),
+            sent_now: just_begun.then_some(self.started),
         };
         let take = |read: Read<'_>, state: &LaneState| self.record_whole(&read, sending, state);
         self.share.client.poll_response(&awaited, || self.is_head(), || self.expected(), state, take, cx)

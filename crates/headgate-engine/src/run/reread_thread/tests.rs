@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ fn read(input: &str, window: u64, sink_has_window: bool) -> Reading {
     let input_rows = Arc::<OnceLock<u64>>::default();
     let thread = SourceThread {
         weighing: Weighing::new(&Limits::default()),
-        size: Arc::new(Mutex::new(source.size())),
+        row_count: Arc::default(),
         source,
         max_rows: None,
         done: DoneRows::default(),
