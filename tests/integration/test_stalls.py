@@ -110,12 +110,12 @@ def test_rates_are_kept_and_reported_after_the_process_was_stopped(tmp_path: Pat
     limits = ["-c", "100", "--rate", "100/s", "--burst", "1"]
     limits += ["--log-format", "json", "--log-file", str(log), "--log-interval", "1s"]
     with (
-        # A burst of two seconds' worth is more than a busy machine delays the server, and less than the 300 rows that
-        # are left.
+        # A burst of two seconds' worth is more than a busy machine delays the server, and less than the rows that are
+        # left.
         serving("--api-rate", "100/s", "--api-burst", "200") as server,
         started("fetch", f"{server}/[1-400]", "-o", out, "--summary", summary, *limits) as process,
     ):
-        wait_for_requests(server, 100)
+        wait_for(lambda: log.exists() and '"progress"' in log.read_text())
         with stopped(process):
             time_passes()
         process.wait(LONGEST_S)
