@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use super::heartbeat::Beat;
+use crate::stats::report::Phase;
 
 /// A process whose heartbeat is older, or whose event loops have not run for longer, hangs or was stopped.
 const HUNG_AFTER: Duration = Duration::from_secs(5);
@@ -16,28 +17,23 @@ const LONGEST_WRITE: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// A process runs it, and its heartbeats say what it does: see [`Phase`](crate::stats::report::Phase).
-    Starting,
-    Running,
-    Waiting,
-    Paused,
-    Stopping,
-    Merging,
-    Keeping,
     /// A process runs it, but its heartbeats have ended, or its event loops or its disk don't respond.
     Hung,
     /// Every row is done.
     Finished,
     /// No process runs it, and rows are left.
     Stopped,
+    /// A process runs it, and this is what its heartbeats say.
+    #[serde(untagged)]
+    In(Phase),
 }
 
 impl Activity {
     /// Returns it as it is now that the run is paused or not: the heartbeat may be older than that.
     pub(super) fn with_pause(self, paused: bool) -> Self {
         match (self, paused) {
-            (Self::Running | Self::Waiting, true) => Self::Paused,
-            (Self::Paused, false) => Self::Running,
+            (Self::In(Phase::Running | Phase::Waiting), true) => Self::In(Phase::Paused),
+            (Self::In(Phase::Paused), false) => Self::In(Phase::Running),
             (activity, _) => activity,
         }
     }
@@ -66,7 +62,7 @@ impl JobProcess {
     /// Describes a process by its last heartbeat and the age of that. Without one, its disk may refuse heartbeats.
     pub(super) fn new(pid: Option<u32>, beat: Option<(Beat, Duration)>) -> Self {
         let Some((beat, age)) = beat else {
-            return Self { activity: Some(Activity::Running), running: true, pid, ..Self::default() };
+            return Self { activity: Some(Activity::In(Phase::Running)), running: true, pid, ..Self::default() };
         };
         let is_of_this_version = beat.headgate_version == env!("CARGO_PKG_VERSION");
         Self {
@@ -96,17 +92,15 @@ pub(super) fn activity_of(beat: &Beat, age: Duration) -> Activity {
     if age > HUNG_AFTER || is_longer("unresponsive_s", HUNG_AFTER) || is_longer("writing_s", LONGEST_WRITE) {
         return Activity::Hung;
     }
-    match of_progress("phase").and_then(Value::as_str) {
-        // Others have no progress.
-        None if !["fetch", "retry"].contains(&beat.run.command.as_str()) => Activity::Running,
-        None | Some("starting") => Activity::Starting,
-        Some("waiting") => Activity::Waiting,
-        Some("paused") => Activity::Paused,
-        Some("stopping" | "ended") => Activity::Stopping,
-        Some("merging") => Activity::Merging,
-        Some("keeping") => Activity::Keeping,
-        Some(_) => Activity::Running,
-    }
+    Activity::In(match of_progress("phase").map(Phase::deserialize) {
+        // Other commands have no progress.
+        None if !["fetch", "retry"].contains(&beat.run.command.as_str()) => Phase::Running,
+        None => Phase::Starting,
+        Some(Ok(Phase::Ended)) => Phase::Stopping,
+        Some(Ok(phase)) => phase,
+        // Of another version.
+        Some(Err(_)) => Phase::Running,
+    })
 }
 
 #[cfg(test)]
@@ -131,18 +125,18 @@ mod tests {
     #[test]
     fn a_process_hangs_if_its_heartbeats_or_event_loops_or_disk_have_stopped() {
         for (expected, age_s, progress) in [
-            (Activity::Running, 2, json!({"phase": "running", "unresponsive_s": 0.2, "writing_s": 40.0})),
+            (Activity::In(Phase::Running), 2, json!({"phase": "running", "unresponsive_s": 0.2, "writing_s": 40.0})),
             (Activity::Hung, 6, json!({"phase": "running"})),
             (Activity::Hung, 1, json!({"phase": "running", "unresponsive_s": 6.0})),
             (Activity::Hung, 1, json!({"phase": "merging", "writing_s": 61.0})),
             // However long nothing is in flight, it does not hang.
-            (Activity::Waiting, 1, json!({"phase": "waiting", "since_last_row_s": 4000.0})),
-            (Activity::Paused, 1, json!({"phase": "paused", "since_last_row_s": 4000.0})),
-            (Activity::Running, 1, json!({"phase": "running", "since_last_row_s": 4000.0})),
-            (Activity::Merging, 1, json!({"phase": "merging", "writing_s": 2.0})),
-            (Activity::Keeping, 1, json!({"phase": "keeping"})),
-            (Activity::Stopping, 1, json!({"phase": "ended"})),
-            (Activity::Starting, 1, Value::Null),
+            (Activity::In(Phase::Waiting), 1, json!({"phase": "waiting", "since_last_row_s": 4000.0})),
+            (Activity::In(Phase::Paused), 1, json!({"phase": "paused", "since_last_row_s": 4000.0})),
+            (Activity::In(Phase::Running), 1, json!({"phase": "running", "since_last_row_s": 4000.0})),
+            (Activity::In(Phase::Merging), 1, json!({"phase": "merging", "writing_s": 2.0})),
+            (Activity::In(Phase::Keeping), 1, json!({"phase": "keeping"})),
+            (Activity::In(Phase::Stopping), 1, json!({"phase": "ended"})),
+            (Activity::In(Phase::Starting), 1, Value::Null),
         ] {
             assert_eq!(expected, activity_of(&beat(progress.clone()), Duration::from_secs(age_s)), "{progress}");
         }
@@ -152,15 +146,15 @@ mod tests {
     fn the_progress_of_another_version_is_not_shown() {
         let mut other = beat(json!({"phase": "waiting", "rows_known": 9}));
         let process = JobProcess::new(Some(7), Some((other.clone(), Duration::ZERO)));
-        assert_eq!((Some(Activity::Waiting), Some(9)), (process.activity, process.rows_known()));
+        assert_eq!((Some(Activity::In(Phase::Waiting)), Some(9)), (process.activity, process.rows_known()));
         other.headgate_version = "0.0.0".into();
         let process = JobProcess::new(Some(7), Some((other, Duration::ZERO)));
-        assert_eq!((Some(Activity::Waiting), None), (process.activity, process.progress));
+        assert_eq!((Some(Activity::In(Phase::Waiting)), None), (process.activity, process.progress));
     }
 
     #[test]
     fn a_process_whose_disk_refuses_heartbeats_runs() {
         let process = JobProcess::new(Some(7), None);
-        assert_eq!((Some(Activity::Running), true, None), (process.activity, process.running, process.heartbeat_at));
+        assert_eq!((Some(Activity::In(Phase::Running)), true, None), (process.activity, process.running, process.heartbeat_at));
     }
 }

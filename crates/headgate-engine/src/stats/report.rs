@@ -8,7 +8,7 @@ use headgate_core::error::JobError;
 use headgate_core::live::Settings;
 use headgate_core::message::Message;
 use headgate_core::schedule::throttled::{HostFigures, ThrottledBy};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::stats::bottleneck::Bottleneck;
 use crate::stats::failures::FailureExample;
@@ -16,7 +16,7 @@ use crate::stats::lanes::Wait;
 use crate::stats::series::Point;
 
 /// What a run does now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// No request has been sent yet: the input is read, or compared with what was read before.
