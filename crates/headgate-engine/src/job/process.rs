@@ -155,6 +155,9 @@ mod tests {
     #[test]
     fn a_process_whose_disk_refuses_heartbeats_runs() {
         let process = JobProcess::new(Some(7), None);
-        assert_eq!((Some(Activity::In(Phase::Running)), true, None), (process.activity, process.running, process.heartbeat_at));
+        assert_eq!(
+            (Some(Activity::In(Phase::Running)), true, None),
+            (process.activity, process.running, process.heartbeat_at)
+        );
     }
 }
