@@ -44,5 +44,5 @@ def parser() -> Parser:
     made = Parser("files", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     made.group("what to show")
     made.argument("output", "OUT", _changes.OUT_MEANS)
-    made.switch("json", "--json", text="print all of it as JSON")
+    made.switch("json", "--json", "--as-json", text="print all of it as JSON")
     return made

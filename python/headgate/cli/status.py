@@ -27,9 +27,9 @@ writes its progress once a second, which is shown."""
 _EXAMPLES: Final = """\
 examples:
   headgate status results
-  headgate status results --as-json | jq .done
+  headgate status results --json | jq .done
 
-the keys of --as-json, which will not change: output, input, format; rows (null: not known), max_rows (of a trial; null:
+the keys of --json, which will not change: output, input, format; rows (null: not known), max_rows (of a trial; null:
 all rows are read), done, watermark (all rows before it are done), succeeded, failed, errors (failed rows by kind, or by
 status as status:503), requests and cost of all runs (cost null: rows have none), max_requests and max_cost (null: no
 budget), parts, bytes, parts_to_place (files that were not moved to their places because the job was killed), finished,

@@ -71,5 +71,5 @@ def parser() -> Parser:
     made.switch(
         "repair", "--repair", text="mark rows of damaged files as not done, so that the same fetch fetches them"
     )
-    made.switch("json", "--json", text="print all of it as JSON")
+    made.switch("json", "--json", "--as-json", text="print all of it as JSON")
     return made

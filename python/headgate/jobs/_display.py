@@ -359,18 +359,8 @@ def _rows(snapshot: Snapshot) -> str:
         rows = _format.part(done, snapshot.rows_known, "row")
     else:
         rows = f"{_format.plural(done, 'row')} so far"
-    fraction = _fraction(snapshot)
+    fraction = snapshot.fraction
     return rows if fraction is None else f"{rows} ({_format.share(fraction)})"
-
-
-def _fraction(snapshot: Snapshot) -> float | None:
-    """Returns the done fraction of the job; `None` if it is not known.
-
-    If the number of rows is unknown, the fraction is that of the bytes that have been read. When the whole input has
-    been read, that says nothing about the rows that wait for their requests.
-    """
-    is_all_read = snapshot.rows_known is None and snapshot.fraction is not None and snapshot.fraction >= 1
-    return None if is_all_read else snapshot.fraction
 
 
 def _ending(snapshot: Snapshot) -> list[str]:
@@ -427,7 +417,7 @@ def _progress(snapshot: Snapshot, width: int) -> "RenderableType":
     before, after = _rows(snapshot), [_format.duration(snapshot.elapsed_s), *_ending(snapshot)]
     free = width - sum(len(text) + _GAP for text in (before, *after))
     cells: list[RenderableType] = [before, *after]
-    fraction = _fraction(snapshot)
+    fraction = snapshot.fraction
     if fraction is not None and free >= _MIN_BAR:
         bar = ProgressBar(total=1.0, completed=fraction, width=min(free, _MAX_BAR))
         cells.insert(1, bar)

@@ -20,19 +20,21 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns the share of the input that is done, if the number of its rows is known or estimated.
+    /// Returns the share of the input that is done; `None` if its number of rows is unknown.
     pub(crate) fn fraction(&self) -> Option<f64> {
-        let rows = self.input.known.or(self.input.estimated).filter(|rows| *rows > 0)?;
+        let rows = self.rows_of_input().filter(|rows| *rows > 0)?;
         Some((self.rows_done() as f64 / rows as f64).min(1.0))
     }
 
     /// Returns the time left at the rate of the last seconds.
     pub(crate) fn time_left_s(&self) -> Option<f64> {
-        let done = self.rows_done();
-        // More rows than were estimated take an unknown time.
-        let estimated = || self.input.estimated.filter(|rows| *rows > done);
-        let rows = self.input.known.or_else(estimated)?;
-        (self.rows_per_s > 0.0).then(|| rows.saturating_sub(done) as f64 / self.rows_per_s)
+        let left = self.rows_of_input()?.saturating_sub(self.rows_done());
+        (self.rows_per_s > 0.0).then(|| left as f64 / self.rows_per_s)
+    }
+
+    /// Returns the number of rows of the input, or its estimate until that many are done.
+    fn rows_of_input(&self) -> Option<u64> {
+        self.input.known.or_else(|| self.input.estimated.filter(|rows| *rows > self.rows_done()))
     }
 
     fn rows_done(&self) -> u64 {
@@ -59,8 +61,7 @@ mod tests {
             (Some(1.0), Some(0.0), progress(known, 600, 400)),
             (Some(0.2), None, Progress { rows_per_s: 0.0, ..progress(known, 0, 200) }),
             (Some(0.8), Some(4.0), progress(estimated, 600, 200)),
-            (Some(1.0), None, progress(estimated, 0, 1000)),
-            (Some(1.0), None, progress(estimated, 0, 1100)),
+            (None, None, progress(estimated, 0, 1000)),
             (None, None, progress(RowCount::default(), 0, 200)),
         ] {
             assert_eq!((fraction, time_left_s), (progress.fraction(), progress.time_left_s()), "{progress:?}");
