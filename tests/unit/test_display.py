@@ -104,12 +104,6 @@ def test_unknown_figures_are_left_out() -> None:
     assert drawn(rows_known=None, fraction=None, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
 
 
-def test_when_the_whole_input_has_been_read_its_bytes_say_nothing_about_the_rows() -> None:
-    assert drawn(rows_known=None, fraction=1.0, time_left_s=None)[0] == "37,412 rows so far  1.2 s"
-    assert "37,412 rows so far, " in _display.short_line(snapshot(rows_known=None, fraction=1.0))
-    assert "100,000 of 100,000 rows (100 %), " in _display.short_line(snapshot(rows=100_000, fraction=1.0))
-
-
 def test_before_anything_has_ended_there_is_no_latency() -> None:
     assert drawn(p50_us=0, p99_us=0)[3].startswith("latency     p50 -, p99 -  ")
 
