@@ -20,10 +20,10 @@ use super::results::ResultFile;
 
 const COLUMNS: [&str; 9] =
     ["row", "url", "status", "failed", "error", "error_message", "error_detail", "attempts", "elapsed_us"];
-/// Further hosts are counted as one.
+/// Rows of further hosts are not counted by host.
 const MAX_HOSTS: usize = 100_000;
 /// How many hosts are named of those with the most failed rows, and of the slowest.
-const MAX_NAMED_HOSTS: usize = 500;
+const MAX_NAMED_HOSTS: usize = 5_000;
 /// Further causes of failures are counted as one: a server may send any status.
 const MAX_CAUSES: usize = 100;
 const MAX_EXAMPLES: usize = 5;
@@ -94,9 +94,9 @@ struct Reading {
     hosts: HashMap<Box<str>, Tally>,
 }
 
-/// Reads parts of results for at most `longest`, those of failed rows first. A part that can't be read is left out: another
+/// Reads parts of results for at most `time_limit`, those of failed rows first. A part that can't be read is left out: another
 /// process may have replaced it.
-pub(super) fn digest(files: &[ResultFile], schema: &SchemaRef, longest: Duration) -> Digest {
+pub(super) fn digest(files: &[ResultFile], schema: &SchemaRef, time_limit: Duration) -> Digest {
     let began = Instant::now();
     let mut reading = Reading::default();
     reading.digest.rows = files.iter().map(|file| file.record.rows).sum();
@@ -106,7 +106,7 @@ pub(super) fn digest(files: &[ResultFile], schema: &SchemaRef, longest: Duration
         let Ok(batches) = read_unchecked(&file.path, schema, &COLUMNS) else { continue };
         for batch in batches.map_while(Result::ok) {
             reading.add(&batch, file.record.kind() == PartKind::Failed);
-            if began.elapsed() >= longest {
+            if began.elapsed() >= time_limit {
                 return reading.finish();
             }
         }
@@ -161,8 +161,9 @@ impl Reading {
             }
             // An invalid request may have any text in place of a host.
             let has_host = error != Some(ErrorKind::InvalidRequest.name());
-            if let Some(url) = text(columns.url, at).filter(|_| has_host) {
-                let tally = tally_of(&mut self.hosts, host_of(url), &mut self.digest.has_more_hosts);
+            if let Some(url) = text(columns.url, at).filter(|_| has_host)
+                && let Some(tally) = tally_of(&mut self.hosts, host_of(url), &mut self.digest.has_more_hosts)
+            {
                 tally.rows += 1;
                 tally.failed += u64::from(failed);
                 tally.retries += number(columns.attempts, at).map_or(0, |attempts| attempts.max(1) as u64 - 1);
@@ -221,15 +222,21 @@ impl Tally {
     }
 }
 
-fn tally_of<'t>(hosts: &'t mut HashMap<Box<str>, Tally>, host: &str, has_more: &mut bool) -> &'t mut Tally {
-    let is_full = hosts.len() >= MAX_HOSTS && !hosts.contains_key(host);
-    *has_more |= is_full;
-    let host = if is_full { OTHERS } else { host };
+/// Returns the figures of a host; `None`: there are too many hosts.
+fn tally_of<'t>(
+    hosts: &'t mut HashMap<Box<str>, Tally>,
+    host: &str,
+    has_more: &mut bool,
+) -> Option<&'t mut Tally> {
     // An entry would need an owned key for each row.
     if !hosts.contains_key(host) {
+        if hosts.len() >= MAX_HOSTS {
+            *has_more = true;
+            return None;
+        }
         hosts.insert(host.into(), Tally::default());
     }
-    hosts.get_mut(host).expect("it was inserted")
+    hosts.get_mut(host)
 }
 
 /// Returns the host of a URL, with its port.

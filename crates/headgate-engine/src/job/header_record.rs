@@ -40,6 +40,11 @@ impl HeaderRecord {
         }
     }
 
+    /// Returns the names of all headers.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().chain(&self.credentials).map(String::as_str)
+    }
+
     /// Returns one phrase for each credential that the job had and `request` does not have.
     pub(super) fn missing_credentials(&self, request: &RequestOptions) -> Vec<Message> {
         let given = header_names(request);

@@ -165,20 +165,33 @@ impl Manifest {
         self
     }
 
-    /// Returns the options that differ from their defaults, each with its value for a message.
+    /// Returns the options that differ from their defaults, each with its value for a message; of headers, the names.
     pub(super) fn requested(&self) -> Vec<(&'static str, String)> {
         let defaults = JobSpec::new(&JobOptions::default(), &self.hasher()).by_name();
         let stored = self.spec.by_name();
         let of_job = |option: OptionName| match stored.get(option.name()) {
-            Some(value) if option == OptionName::Headers || defaults.get(option.name()) == Some(value) => None,
+            _ if option == OptionName::Headers => {
+                let names: Vec<_> = self.spec.headers.names().collect();
+                (!names.is_empty()).then(|| names.join(", "))
+            }
+            Some(value) if defaults.get(option.name()) == Some(value) => None,
             Some(value) => Some(shown(option, value)),
-            None => stored
-                .get(&format!("{}_hash", option.name()))
-                .filter(|hash| !hash.is_null())
-                .map(|_| "not stored".into()),
+            None => self.is_withheld(option).then(|| "not stored".into()),
         };
         let value = |option: OptionName| self.inherited.get(option.name()).cloned().or_else(|| of_job(option));
         OptionName::ALL.iter().filter_map(|option| Some((option.name(), value(*option)?))).collect()
+    }
+
+    /// Returns the options whose values are not stored, as they may be secrets, each with what a user can fill in.
+    pub(super) fn withheld(&self) -> Vec<(&'static str, String)> {
+        let headers = self.spec.headers.names().map(|name| (OptionName::Headers.name(), format!("{name}: ...")));
+        let others = OptionName::ALL.iter().filter(|option| self.is_withheld(**option));
+        headers.chain(others.map(|option| (option.name(), "...".into()))).collect()
+    }
+
+    fn is_withheld(&self, option: OptionName) -> bool {
+        let hash = self.spec.by_name().remove(&format!("{}_hash", option.name()));
+        option != OptionName::Headers && hash.is_some_and(|hash| !hash.is_null())
     }
 
     /// Checks that the options and the input are those of this job.

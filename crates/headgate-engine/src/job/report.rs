@@ -18,6 +18,8 @@ pub use crate::stats::series::Point;
 pub struct Report {
     /// The options that differ from their defaults, each with its value as text.
     pub requested: Vec<(&'static str, String)>,
+    /// The options whose values are not stored, as they may be secrets, each with what a user can fill in.
+    pub withheld: Vec<(&'static str, String)>,
     /// The oldest point first: at most 8,000 of them.
     pub series: Vec<Point>,
     /// `None`: the results were not read.
@@ -34,11 +36,11 @@ pub fn report(path: &Path, reading: Option<Duration>) -> Result<Report, JobError
     let manifest = manifest(&storage)?;
     let results = match reading {
         None => None,
-        Some(longest) => {
+        Some(time_limit) => {
             let files = Results::read(&storage, Contents::None)?.files;
-            Some(digest(&files, &manifest.schema.clone().into(), longest))
+            Some(digest(&files, &manifest.schema.clone().into(), time_limit))
         }
     };
     let series = points(storage.directory(), &manifest.started_at);
-    Ok(Report { requested: manifest.requested(), series, results })
+    Ok(Report { requested: manifest.requested(), withheld: manifest.withheld(), series, results })
 }

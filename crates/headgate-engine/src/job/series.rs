@@ -11,7 +11,6 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write};
-use std::mem;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,6 +25,8 @@ const NAME: &str = "series.ndjson";
 const VERSION: u32 = 1;
 const MAX_POINTS: usize = 4_000;
 const FIRST_INTERVAL_MS: u64 = 1_000;
+/// In place of a bottleneck in time in which the process did not run.
+const STALLED: &str = "stalled";
 /// What is read of a file: a point has some 400 bytes, and never more than 3 KB.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -78,7 +79,9 @@ impl Series {
         self.last = now.since_start.clone();
         point.at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64);
         let kind = serde_json::to_value(now.bottleneck.kind).ok();
-        point.bottlenecks = kind.iter().filter_map(|kind| Some((kind.as_str()?.to_owned(), point.ms))).collect();
+        let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().to_owned();
+        let times = [(STALLED.to_owned(), point.stalled_ms.min(point.ms)), (kind, point.ms.saturating_sub(point.stalled_ms))];
+        point.bottlenecks = times.into_iter().filter(|(_, ms)| *ms > 0).collect();
         self.add(&point, is_last);
     }
 
@@ -91,15 +94,15 @@ impl Series {
 
     /// Writes the pending point.
     fn append(&mut self) -> io::Result<()> {
-        let point = mem::take(&mut self.pending);
         if self.points >= MAX_POINTS {
             self.rewrite(true)?;
         } else if self.file.is_none() {
             self.rewrite(false)?;
         }
         if let Some(file) = &mut self.file {
-            file.write_all(&line(&point)?)?;
+            file.write_all(&line(&self.pending)?)?;
             self.points += 1;
+            self.pending = Point::default();
         }
         Ok(())
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::worker::Figures;
 
-/// Buckets of latencies for each doubling: their bounds are 19 % apart.
-const BUCKETS_PER_DOUBLING: f64 = 4.0;
+/// Buckets of latencies for each doubling: their bounds are 9 % apart, and 31 doublings are an hour.
+const BUCKETS_PER_DOUBLING: f64 = 8.0;
 
 /// What happened in an interval. Counts of neighbours can be added, and so can their histograms, so that percentiles of merged
 /// points are as exact as before.
@@ -17,13 +17,11 @@ const BUCKETS_PER_DOUBLING: f64 = 4.0;
 pub struct Point {
     /// The end of the interval, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The length of the interval, without the time in which the job did not run.
+    /// The length of the interval. The time between two runs belongs to none.
     pub ms: u64,
     pub succeeded: u64,
     pub failed: u64,
-    /// Attempts that were sent and have ended.
-    pub attempts: u64,
-    /// Those of them that were followed by a retry.
+    /// Attempts that were followed by a retry.
     pub retried: u64,
     pub received_bytes: u64,
     /// The time in which the process was stopped, or its machine suspended.
@@ -33,7 +31,7 @@ pub struct Point {
     pub concurrency: u64,
     /// Rows by their outcome: the class of a status, such as `2xx`, or `error`.
     pub outcomes: BTreeMap<String, u64>,
-    /// Latencies by bucket: those in bucket `b` are less than 2^((b + 1) / 4) microseconds.
+    /// Latencies of the last attempts of rows by bucket: those in bucket `b` are less than 2^((b + 1) / 8) microseconds.
     pub latencies: BTreeMap<u8, u64>,
     /// Milliseconds by the kind of bottleneck.
     pub bottlenecks: BTreeMap<String, u64>,
@@ -45,7 +43,6 @@ impl Point {
         let mut point = Self {
             succeeded: figures.succeeded,
             failed: figures.failed,
-            attempts: figures.attempted,
             retried: figures.retries.causes.values().sum(),
             received_bytes: figures.received_bytes,
             ..Self::default()
@@ -71,7 +68,6 @@ impl Point {
             ms: self.ms.saturating_sub(earlier.ms),
             succeeded: self.succeeded.saturating_sub(earlier.succeeded),
             failed: self.failed.saturating_sub(earlier.failed),
-            attempts: self.attempts.saturating_sub(earlier.attempts),
             retried: self.retried.saturating_sub(earlier.retried),
             received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
             stalled_ms: self.stalled_ms.saturating_sub(earlier.stalled_ms),
@@ -93,7 +89,6 @@ impl Point {
             (&mut self.ms, next.ms),
             (&mut self.succeeded, next.succeeded),
             (&mut self.failed, next.failed),
-            (&mut self.attempts, next.attempts),
             (&mut self.retried, next.retried),
             (&mut self.received_bytes, next.received_bytes),
             (&mut self.stalled_ms, next.stalled_ms),
@@ -166,6 +161,6 @@ mod tests {
     #[test]
     fn buckets_hold_all_latencies_in_their_order() {
         let buckets = [0, 1, 2, 3, 1_000, 3_600_000_000].map(bucket);
-        assert_eq!([0, 0, 4, 6, 39, 126], buckets);
+        assert_eq!([0, 0, 8, 12, 79, 253], buckets);
     }
 }
