@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -94,7 +95,7 @@ def test_a_browser_draws_the_page_which_loads_and_executes_nothing(
         assert expected in text
     assert f"headgate retry {out}" in text
     # Each plot has a name, a sentence and a table.
-    labels = browser.value("[...document.querySelectorAll('[role=img]')].map((plot) => plot.ariaLabel)")
+    labels = browser.value("[...document.querySelectorAll('.plot')].map((plot) => plot.ariaLabel)")
     assert PLOTS == len([label for label in labels if re.search(r": .*\d", label)])
     assert browser.value(
         "[...document.querySelectorAll('figure details table')].every((table) => table.rows.length > 1)"
@@ -168,6 +169,7 @@ def test_a_running_job_is_served_and_the_page_updates_itself(browser: Page, tmp_
                 assert HTTPStatus.NOT_FOUND == code(f"{url}{path}")
             assert HTTPStatus.NOT_IMPLEMENTED == code(url, method="POST")
             assert HTTPStatus.FORBIDDEN == code(url, headers={"Host": "other.example"})
+            assert HTTPStatus.OK == code(url, headers={"Host": "LOCALHOST:1"})
             # A reader that sends nothing delays no other one.
             port = int(url.rpartition(":")[2].strip("/"))
             with socket.create_connection(("127.0.0.1", port)):
@@ -179,6 +181,33 @@ def test_a_running_job_is_served_and_the_page_updates_itself(browser: Page, tmp_
             process.send_signal(signal.SIGINT)
             assert 0 == process.wait(LONGEST_S)
     assert '"is_running":false' in report_of(out, tmp_path)
+
+
+def test_the_page_has_what_a_retry_needs_and_no_secret(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "token").write_text("s3cret")
+    secrets = ("--bearer", f"@{tmp_path}/token", "-H", "X-Api: t0ken", "--data", "b0dy")
+    headgate("fetch", f"{server}/status/503", "-o", out, "--retries", "0", *secrets, check=3)
+    text = report_of(out, tmp_path)
+    assert [] == [secret for secret in ("s3cret", "t0ken", "b0dy") if secret in text]
+    content = content_of(text)
+    assert ["--header", "x-api, authorization"] in content["requested"]
+    assert ["--data", "not stored"] in content["requested"]
+    command = f"headgate retry {out} --header 'x-api: ...' --header 'authorization: ...' --data ..."
+    assert command in [shown for _, shown in content["commands"]]
+    # The values are those of another job, and no name is missing.
+    assert "--header" in headgate(*shlex.split(command)[1:], check=2).stderr
+
+
+def test_rows_that_were_retried_count_once_where_rows_are_counted(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/status/503?[1-40]", "-o", out, "--retries", "0", check=3)
+    headgate("retry", out, check=3)
+    content = content_of(report_of(out, tmp_path))
+    assert "40 of 40 rows" in content["headline"]
+    assert ["failed", "40"] in content["came"]
+    assert ["statuses", "503: 40"] in content["came"]
+    assert content["about"]["outcomes"].startswith("5xx: 80. Rows that were retried")
 
 
 def test_what_is_wrong_is_said(server: str, tmp_path: Path) -> None:
@@ -199,7 +228,7 @@ def test_python_writes_the_same_page_and_a_notebook_shows_the_plots(server: str,
     package.fetch(f"{server}/status/[200-204]", tmp_path / "out", method="GET", timeout=7)
     job = package.Job.open(tmp_path / "out")
     job.report(tmp_path / "report.html")
-    content = json.loads(re.findall(r'id="content">(.*?)</script>', (tmp_path / "report.html").read_text())[0])
+    content = content_of((tmp_path / "report.html").read_text())
     assert ["timeout", "7"] in content["requested"] or ["timeout", "7s"] in content["requested"], content["requested"]
     (tmp_path / "cell.html").write_text(job._repr_html_())
     browser.show((tmp_path / "cell.html").as_uri())
@@ -228,6 +257,11 @@ def series(out: Path) -> list[dict[str, Any]]:
 def report_of(out: Path, directory: Path) -> str:
     headgate("report", out, "-o", directory / "report.html", check=0)
     return (directory / "report.html").read_text()
+
+
+def content_of(page: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(re.findall(r'id="content">(.*?)</script>', page)[0])
+    return content
 
 
 def headline(browser: Page) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.jobs._series import Point, coarsened, columns, merged, percentile_us
+from headgate.jobs._series import Point, coarsened, columns, joined, merged, percentile_us
 
 
 def point(at_s: float, *, ms: int = 1000, rows: int = 10, bucket: int = 40, kind: str = "rate") -> Point:
@@ -12,7 +12,6 @@ def point(at_s: float, *, ms: int = 1000, rows: int = 10, bucket: int = 40, kind
         "ms": ms,
         "succeeded": rows,
         "failed": 1,
-        "attempts": rows + 1,
         "retried": 0,
         "received_bytes": 2 * rows,
         "stalled_ms": 0,
@@ -43,8 +42,18 @@ def test_percentiles_are_within_their_buckets() -> None:
     median, slow = percentile_us(latencies, 0.5), percentile_us(latencies, 0.99)
     assert median is not None
     assert slow is not None
-    assert 2 ** (40 / 4) <= median < 2 ** (41 / 4) < 2 ** (60 / 4) <= slow <= 2 ** (61 / 4)
+    assert 2 ** (40 / 8) <= median < 2 ** (41 / 8) < 2 ** (60 / 8) <= slow <= 2 ** (61 / 8)
     assert percentile_us({}, 0.5) is None
+
+
+def test_a_constant_latency_has_one_percentile() -> None:
+    constant = {"140": 1000}
+    assert percentile_us(constant, 0.5) == percentile_us(constant, 0.99) == pytest.approx(200_000, rel=0.05)
+
+
+def test_a_short_last_point_is_joined_with_the_one_before_it() -> None:
+    points = joined([point(1, rows=50), point(1.004, ms=4, rows=2), point(9, ms=300)])
+    assert [(1004, 1004, 52), (9000, 300, 10)] == [(each["at_ms"], each["ms"], each["succeeded"]) for each in points]
 
 
 def test_columns_have_a_gap_where_no_run_went_on() -> None:
@@ -57,6 +66,6 @@ def test_columns_have_a_gap_where_no_run_went_on() -> None:
 
 def test_times_of_columns_always_increase() -> None:
     points = [point(5), point(5), point(4, ms=60_000), point(4.0004)]
-    times = columns(points)["at"]
+    times = columns(sorted(points, key=lambda point: point["at_ms"]))["at"]
     assert times == sorted(set(times))
     assert {"at": [], "outcomes": {}}.items() <= columns([]).items()

@@ -56,7 +56,7 @@ def _write(output: str, file: str) -> int:
 
     text = page(content(report_of(output, spell=as_flag)))
     if file == STANDARD_STREAM:
-        sys.stdout.write(text)
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
         return EXIT_OK
     try:
         Path(file).write_text(text, encoding="utf-8", errors="replace")

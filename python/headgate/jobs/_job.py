@@ -308,7 +308,8 @@ def report_of(output: str, *, reading_s: float | None = READING_S, spell: Spell 
     Raises:
         OutputError: As `status_of`.
     """
-    from headgate.jobs._page import Report  # noqa: PLC0415 - only for this
+    from headgate.cli._flags import as_flag  # noqa: PLC0415 - only for this
+    from headgate.jobs._page import Report  # noqa: PLC0415 - as above
 
     status = status_of(output, spell=spell)
     try:
@@ -317,9 +318,12 @@ def report_of(output: str, *, reading_s: float | None = READING_S, spell: Spell 
         if not status.running:
             raise
         # The job has stored nothing yet.
-        found = {"requested": (), "series": (), "results": None}
+        found = {"requested": (), "withheld": (), "series": (), "results": None}
     requested = [(spell(Mention(name)), value) for name, value in found["requested"]]
-    return Report(status=status, requested=requested, points=found["series"], results=found["results"])
+    withheld = [(as_flag(Mention(name)), value) for name, value in found["withheld"]]
+    return Report(
+        status=status, requested=requested, withheld=withheld, points=found["series"], results=found["results"]
+    )
 
 
 def status_of(output: str, *, spell: Spell = as_keyword) -> JobStatus:

@@ -8,7 +8,7 @@ import hashlib
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -20,7 +20,7 @@ from typing import Any, Final
 from headgate import _format
 from headgate._facts import Fact, by_frequency
 from headgate._native import ERROR_KINDS
-from headgate.jobs._series import Point, coarsened, columns, merged, percentile_us
+from headgate.jobs._series import Point, coarsened, columns, joined, merged, percentile_us
 from headgate.jobs._status import JobStatus, facts, headline, run_cells
 
 _DIRECTORY: Final = Path(__file__).with_name("page")
@@ -33,6 +33,10 @@ _MAX_TEXT: Final = 300
 _MILLISECONDS: Final = 1000
 _INDENT: Final = "  "
 _STATUS: Final = "status:"
+_SHOWN: Final = 4
+_ERROR: Final = "error"
+_NO_RESPONSE: Final = "no response"
+_PERCENTILES: Final = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,33 +46,31 @@ class Report:
     Attributes:
         status: Its status.
         requested: The options that differ from their defaults, spelled, each with its value.
+        withheld: The flags of options whose values are not stored, each with what a user can fill in.
         points: Its series.
         results: Its results in figures, as JSON of the engine; `None`: they were not read.
     """
 
     status: JobStatus
     requested: Sequence[Fact]
+    withheld: Sequence[Fact]
     points: Sequence[Point]
     results: Mapping[str, Any] | None
-
-    def with_results(self, results: Mapping[str, Any] | None) -> "Report":
-        """Returns the report with the figures of results that were read before."""
-        return replace(self, results=results)
 
 
 def content(report: Report) -> dict[str, Any]:
     """Returns what a page shows, as data for JSON."""
-    status, points, results = report.status, report.points, report.results
+    status, points, results = report.status, joined(report.points), report.results
     return {
         "title": _text(f"headgate: {status.output}"),
         "headline": _text(headline(status)),
         "made_at": _format.moment(datetime.now(UTC)),
         "is_running": status.running,
         "is_whole": True,
-        "commands": list(_commands(status)),
+        "commands": list(_commands(report)),
         "came": _texts(_came(status, points, results)),
         "failures": _failures(status, results),
-        "hosts": _hosts(results),
+        "hosts": _hosts(status, results),
         "requested": _texts(_requested(report)),
         "runs": [[_text(cell) for cell in cells] for cells in run_cells(status)],
         **_plots(points, status),
@@ -80,11 +82,11 @@ def embedded(status: JobStatus, points: Sequence[Point]) -> str:
     """Returns the plots of a job as an HTML element for a notebook, or nothing if there are none."""
     if not points:
         return ""
-    few = coarsened(points, _EMBEDDED_POINTS)
+    few = coarsened(joined(points), _EMBEDDED_POINTS)
     html = page({"title": "headgate", "is_whole": False, **_plots(few, status), "points": columns(few)})
     return (
         f'<iframe sandbox="allow-scripts" srcdoc="{escape(html)}" title="plots of the job" '
-        'style="width: 100%; height: 1110px; border: 0"></iframe>'
+        'style="width: 100%; height: 880px; border: 0"></iframe>'
     )
 
 
@@ -156,13 +158,14 @@ def _came(status: JobStatus, points: Sequence[Point], results: Mapping[str, Any]
             yield name, value
     if results is not None and results["statuses"]:
         counts = by_frequency({str(code): rows for code, rows in results["statuses"].items()})
-        yield "statuses", ", ".join(f"{code}: {_format.count(rows)}" for code, rows in counts[:_MAX_CAUSES])
+        shown = ", ".join(f"{code}: {_format.count(rows)}" for code, rows in counts[:_MAX_CAUSES])
+        yield "statuses", shown + _of_part(results, " (of {})")
     if points:
         whole = merged(points)
         seconds = whole["ms"] / _MILLISECONDS
         rows = whole["succeeded"] + whole["failed"]
         yield "time", f"{_format.duration(seconds)} in all runs"
-        yield "rows/s", f"{_format.count(rows / max(seconds, 0.001))} in the mean"
+        yield "rows/s", f"{_format.count(rows / max(seconds, 0.001))} on average"
         yield "received", _format.size(whole["received_bytes"])
         yield "retried", _format.plural(whole["retried"], "attempt")
         if whole["stalled_ms"] >= _MILLISECONDS:
@@ -205,25 +208,31 @@ def _example(row: Mapping[str, Any]) -> str:
     return f"{number}{url if len(url) <= _MAX_TEXT // 2 else url[: _MAX_TEXT // 2] + '…'}{why}{detail}"
 
 
-def _hosts(results: Mapping[str, Any] | None) -> dict[str, Any]:
+def _hosts(status: JobStatus, results: Mapping[str, Any] | None) -> dict[str, Any]:
     if results is None or not results["rows"]:
-        return {"note": "No results are committed yet.", "rows": []}
+        return {"note": "There are no rows." if status.finished else "No results are committed yet.", "rows": []}
     hosts = results["hosts"]
     if not hosts:
         return {"note": "The results don't have the URLs.", "rows": []}
     more = "more than " if results["has_more_hosts"] else ""
     note = f"The rows of {more}{_format.plural(results['host_count'], 'host')}"
     if len(hosts) < results["host_count"]:
-        note = f"{note}; those with the most failures and the slowest can be found here"
-    if results["rows_read"] < results["rows"]:
-        read = _format.part(results["rows_read"], results["rows"], "committed row")
-        note = f"{note}. They are of {read}: reading more would have taken too long"
+        note = f"{note}, of which this page has the {len(hosts):,} with the most failures and the slowest"
+    note += _of_part(results, ". They are of {}")
     names = ("rows", "failed", "retries", "mean_us", "max_us")
     return {"note": f"{note}.", "rows": [[_text(host["host"]), *(host[name] for name in names)] for host in hosts]}
 
 
-def _commands(status: JobStatus) -> Iterator[Fact]:
-    output = quote(_format.printable(status.output))
+def _of_part(results: Mapping[str, Any], text: str) -> str:
+    """Returns a text that names the part of the results that was read, or nothing if that is all of them."""
+    if results["rows_read"] >= results["rows"]:
+        return ""
+    read = _format.part(results["rows_read"], results["rows"], "committed row")
+    return text.format(f"{read}, failed rows first; the others were not read")
+
+
+def _commands(report: Report) -> Iterator[Fact]:
+    status, output = report.status, quote(report.status.output)
     if status.running:
         yield "See what it does now:", f"headgate status {output}"
         if status.paused:
@@ -241,7 +250,9 @@ def _commands(status: JobStatus) -> Iterator[Fact]:
     if status.failed:
         yield "Look at rows that failed:", f"headgate show {output} --failed"
         if not status.running:
-            yield "Retry rows that failed:", f"headgate retry {output}"
+            values = "".join(f" {flag} {quote(value)}" for flag, value in report.withheld)
+            stored = ", with the values that aren't stored" if values else ""
+            yield f"Retry rows that failed{stored}:", f"headgate retry {output}{values}"
     if status.done:
         yield "Look at results:", f"headgate show {output}"
 
@@ -263,19 +274,21 @@ def _about(points: Sequence[Point]) -> Iterator[Fact]:
     best = max(points, key=lambda point: (point["succeeded"] + point["failed"]) / max(point["ms"], 1))
     rate = (best["succeeded"] + best["failed"]) * _MILLISECONDS / max(best["ms"], 1)
     when = _format.moment(datetime.fromtimestamp(best["at_ms"] / _MILLISECONDS, UTC))
-    mean = f"{_format.count(round(rows / seconds, 1))} in the mean"
-    yield (
-        "rows",
-        f"{mean}, at most {_format.count(round(rate, 1))} at {when}; {_format.plural(whole['failed'], 'row')} failed.",
-    )
+    mean = f"{_format.count(round(rows / seconds, 1))} on average"
+    yield "rows", f"{mean}, at most {_format.count(round(rate, 1))} at {when}."
     percentiles = [(name, percentile_us(whole["latencies"], fraction)) for name, fraction in _PERCENTILES]
     shown = ", ".join(f"{name} {_format.latency(round(us))}" for name, us in percentiles if us is not None)
-    yield "latency", f"{shown} over all attempts." if shown else "No attempt has ended."
+    yield "latency", f"{shown}, of the last attempt of each row." if shown else "No attempt has ended."
     outcomes = ", ".join(
         f"{_NO_RESPONSE if name == _ERROR else name}: {_format.count(number)}"
         for name, number in by_frequency(whole["outcomes"])
     )
-    yield "outcomes", f"{outcomes} rows." if outcomes else "No row has ended."
+    yield (
+        "outcomes",
+        f"{outcomes}. Rows that were retried or fetched once more count each time."
+        if outcomes
+        else "No row has ended.",
+    )
     time = max(sum(whole["bottlenecks"].values()), 1)
     kinds = ", ".join(
         f"{_format.share(ms / time)} {kind.replace('_', ' ')}"
@@ -283,14 +296,8 @@ def _about(points: Sequence[Point]) -> Iterator[Fact]:
     )
     yield "bottleneck", f"Of the time: {kinds}." if kinds else "Nothing was measured."
     in_flight = _format.count(round(whole["in_flight"], 1))
-    yield "in_flight", f"{in_flight} in the mean; the limit was {_format.count(round(whole['concurrency']))}."
+    yield "in_flight", f"{in_flight} on average; the limit was {_format.count(round(whole['concurrency']))}."
     yield (
         "received",
         f"{_format.size(whole['received_bytes'])} in all, {_format.size(whole['received_bytes'] / seconds)}/s.",
     )
-
-
-_SHOWN: Final = 4
-_ERROR: Final = "error"
-_NO_RESPONSE: Final = "no response"
-_PERCENTILES: Final = (("p50", 0.5), ("p90", 0.9), ("p99", 0.99))

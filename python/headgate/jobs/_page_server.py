@@ -3,8 +3,10 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from ipaddress import ip_address
+from socket import getfqdn, gethostname
 from threading import Lock
 from typing import Any, Final, cast
 
@@ -54,7 +56,7 @@ class LiveReport:
                     self._results = report.results
                     took = self._made_at - began
                     self._read_from = self._made_at + max(_READING_EVERY_S, took / _READING_SHARE)
-                self._content = _page.content(report.with_results(self._results))
+                self._content = _page.content(replace(report, results=self._results))
             return self._content
 
 
@@ -75,11 +77,14 @@ class ReportServer(LocalServer):
     def is_addressed_by(self, host: str) -> bool:
         """Returns whether a request with this `Host` is meant for this server.
 
-        If it listens at a loopback address, that is refused to a page of another site whose name leads here.
+        A page of another site whose name leads here is refused: it has neither an address nor a name of this machine.
         """
-        own = str(self.server_address[0])
-        name = host.rpartition(":")[0].strip("[]") or host
-        return not ip_address(own).is_loopback or name in (own, _LOCALHOST)
+        name = (host if host.endswith("]") else host.rpartition(":")[0] or host).strip("[]").lower()
+        try:
+            ip_address(name)
+        except ValueError:
+            return name in (_LOCALHOST, gethostname().lower(), getfqdn().lower())
+        return True
 
 
 class _Request(LocalRequest):

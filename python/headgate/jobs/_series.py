@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 Point: TypeAlias = Mapping[str, Any]
 """What happened in an interval, under the names of the engine: counts, and counts by name."""
 
-_SUMS: Final = ("ms", "succeeded", "failed", "attempts", "retried", "received_bytes", "stalled_ms")
+_SUMS: Final = ("ms", "succeeded", "failed", "retried", "received_bytes", "stalled_ms")
 _MEANS: Final = ("in_flight", "concurrency")
 _COUNTS: Final = ("outcomes", "latencies", "bottlenecks")
-_BUCKETS_PER_DOUBLING: Final = 4
+_BUCKETS_PER_DOUBLING: Final = 8
 _PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _MILLISECONDS: Final = 1000
 _GAP_MS: Final = 1500
@@ -41,20 +41,36 @@ def coarsened(points: Sequence[Point], most: int) -> list[Point]:
     return [merged(points[at : at + size]) for at in range(0, len(points), size)]
 
 
+def joined(points: Sequence[Point]) -> list[Point]:
+    """Returns the points in order of time, each short one in one with the point before it.
+
+    The last point of a run may have some milliseconds, whose rate means nothing.
+    """
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: point["at_ms"]):
+        is_short = bool(found) and point["ms"] < found[-1]["ms"] / 2
+        if is_short and point["at_ms"] - point["ms"] - found[-1]["at_ms"] <= _GAP_MS:
+            found[-1] = merged([found[-1], point])
+        else:
+            found.append(point)
+    return found
+
+
 def percentile_us(latencies: Mapping[str, int], fraction: float) -> float | None:
-    """Returns a percentile of latencies in microseconds, off by a tenth at most; `None`: there are none."""
+    """Returns a percentile of latencies in microseconds, off by 5 % at most; `None`: there are none."""
     rank, below = fraction * sum(latencies.values()), 0
     for bucket, count in sorted((int(bucket), count) for bucket, count in latencies.items()):
-        if below + count >= rank:
-            return float(2 ** ((bucket + (rank - below) / count) / _BUCKETS_PER_DOUBLING))
         below += count
+        if below >= rank:
+            return float(2 ** ((bucket + 0.5) / _BUCKETS_PER_DOUBLING))
     return None
 
 
 def columns(points: Sequence[Point]) -> dict[str, Any]:
     """Returns what is plotted, as lists of the same length: times in seconds since 1970, rates, shares and percentiles.
 
-    Where no run of the job was going on, values are `None`. A value holds for the time before it.
+    The points must be in order of time. Where no run of the job was going on, values are `None`. A value holds for the
+    time before it.
     """
     rows = list(_rows(points))
     names = {key: sorted({name for point in points for name in point[key]}) for key in ("outcomes", "bottlenecks")}
@@ -78,7 +94,7 @@ def columns(points: Sequence[Point]) -> dict[str, Any]:
         "at": [at for at, _ in rows],
         **{name: listed(name) for name in ("succeeded", "failed", "retried")},
         "received": listed("received_bytes"),
-        **{name: [None if point is None else _rounded(point[name]) for _, point in rows] for name in _MEANS},
+        **{name: [None if point is None else round(point[name], 1) for _, point in rows] for name in _MEANS},
         **{name: percentiles(fraction) for name, fraction in _PERCENTILES.items()},
         "outcomes": by_name("outcomes", _MILLISECONDS),
         "bottlenecks": by_name("bottlenecks", 1),
@@ -88,7 +104,7 @@ def columns(points: Sequence[Point]) -> dict[str, Any]:
 def _rows(points: Sequence[Point]) -> Iterator[tuple[float, Point | None]]:
     """Yields increasing times in seconds, each with its point, or `None` where a gap begins."""
     last_ms = 0.0
-    for index, point in enumerate(sorted(points, key=lambda point: point["at_ms"])):
+    for index, point in enumerate(points):
         end_ms = float(point["at_ms"])
         start_ms = end_ms - point["ms"]
         if index == 0 or start_ms - last_ms > _GAP_MS:

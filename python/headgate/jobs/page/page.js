@@ -40,7 +40,7 @@
       ],
     },
     {
-      key: "latency", title: "Latency of attempts", format: latency, distr: 3,
+      key: "latency", title: "Latency of last attempts", format: latency, distr: 3,
       series: (points) => [
         { label: "p99", values: points.p99, color: "--red" },
         { label: "p90", values: points.p90, color: "--amber" },
@@ -138,7 +138,7 @@
     root.append(element("section", {}, element("h2", {}, "Hosts"), note, element("label", {}, "Find a host ", input), body));
     const columns = [
       ["host", "text"], ["rows", "number"], ["failed", "number"], ["retries", "number"],
-      ["mean time", "number"], ["longest time", "number"],
+      ["mean time", "number"], ["max", "number"],
     ];
     let content = { rows: [], note: "" };
     const draw = () => {
@@ -146,7 +146,7 @@
       const found = content.rows.filter(([host]) => host.toLowerCase().includes(wanted));
       const ranked = (title, by) => {
         const most = found.filter((row) => row[by] > 0).sort((a, b) => b[by] - a[by]).slice(0, SHOWN_HOSTS);
-        if (!most.length) return element("p", {}, `${title}: none`);
+        if (!most.length) return element("p", {}, `${title}: none among ${count(content.rows.length)} hosts`);
         const cells = most.map(([host, rows, failed, retries, mean, max]) => (
           [host, count(rows), count(failed), count(retries), latency(mean), latency(max)]
         ));
@@ -190,7 +190,7 @@
 
   // Draws one plot into a figure, and returns what updates it.
   const plot = (root, spec, state) => {
-    const box = element("div", { class: "plot", role: "img", tabindex: "0" });
+    const box = element("div", { class: "plot", role: "group", tabindex: "0" });
     const caption = element("figcaption", {});
     const figures = element("div", {});
     const details = element("details", {}, element("summary", {}, "Figures as a table"), figures);
@@ -226,7 +226,7 @@
           width: spec.stacked ? 0 : 1.5,
           dash: spec.stacked || values.length > MAX_DASHED_POINTS ? [] : DASHES[index % DASHES.length],
           points: { show: false },
-          paths: spec.stacked ? uPlot.paths.stepped({ align: -1 }) : undefined,
+          paths: uPlot.paths.stepped({ align: -1 }),
           value: (_plot, _sum, _series, at) => (at == null ? "–" : spec.format(content.raw[index][at])),
         })),
       ],
@@ -310,7 +310,7 @@
   const nothing = element("p", {}, "Nothing was recorded over time yet.");
   if (first.is_whole) {
     parts.commands = section(root, "How to continue", commands);
-    parts.came = section(root, "What came", facts);
+    parts.came = section(root, "Results", facts);
     parts.failures = section(root, "Why rows failed", failures);
   }
   const grid = element("div", { class: "plots" });
@@ -339,15 +339,16 @@
     try {
       if (!document.hidden) {
         const response = await fetch("content.json", { cache: "no-store" });
-        if (!response.ok) throw new Error(response.statusText);
+        if (!response.ok) throw new Error(await response.text());
         const content = await response.json();
         update(content);
         if (content.is_running) wait = POLL_MS;
       } else {
         wait = POLL_MS;
       }
-    } catch {
-      asOf.textContent = `${asOf.textContent.split(";")[0]}; the server of this page doesn't respond`;
+    } catch (error) {
+      const why = error instanceof TypeError ? "the server of this page doesn't respond" : error.message;
+      asOf.textContent = `${asOf.textContent.split(";")[0]}; ${why}`;
     }
     setTimeout(poll, wait);
   };
