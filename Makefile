@@ -193,6 +193,7 @@ fuzz: prerequisites ## look for inputs that break the laws of templates and sele
 	@scripts/fuzz $(CARGO) $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 soak: build $(STAMPS)/test ## run a job of 30 minutes with mixed faults, which must lose nothing; SOAK_FLAGS='--minutes 5'
+	@rm -rf target/soak
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py target/soak $(SOAK_FLAGS)
 
 clean: ## remove what make has made

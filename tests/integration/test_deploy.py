@@ -52,7 +52,7 @@ def test_a_night_has_a_directory_of_its_own_and_a_second_run_makes_no_request(jo
     assert output[:2] == "20"
 
 
-def test_a_night_that_was_interrupted_is_continued_before_another_begins(job: Path) -> None:
+def test_a_night_that_was_interrupted_is_continued_before_that_of_today(job: Path) -> None:
     with changing() as origin:
         origin.held = {"/50"}
         flags = f"{origin.url}/[1-500]", "-o", job / "results/2026-01-02", "-c", "5", "-q", "--shutdown-timeout", "0"
@@ -62,14 +62,13 @@ def test_a_night_that_was_interrupted_is_continued_before_another_begins(job: Pa
             running.terminate()
             running.wait(LONGEST_S)
         origin.released.set()
-        continued = nightly_of(job, origin.url)
         assert ["2026-01-02"] == outputs(job)
-        finished = headgate("status", job / "results/2026-01-02", check=0)
-        next_night = nightly_of(job, origin.url, "--max-rows", "5")
+        continued = nightly_of(job, origin.url)
     assert (0, True) == (busy.returncode, "is running" in busy.stderr)
-    assert (0, 0) == (continued.returncode, next_night.returncode), continued.stderr + next_night.stderr
-    assert "500 of 500 rows done" in finished.stdout
+    assert 0 == continued.returncode, continued.stderr
     assert 2 == len(outputs(job))
+    for output in outputs(job):
+        assert "500 of 500 rows done" in headgate("status", job / "results" / output, check=0).stdout
 
 
 def nightly_of(job: Path, server: str, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -78,9 +77,21 @@ def nightly_of(job: Path, server: str, *flags: str) -> subprocess.CompletedProce
 
 
 def test_a_damaged_night_is_an_error(job: Path) -> None:
-    (job / "results/2026-01-02").mkdir()
+    (job / "results/2026-01-02/_headgate").mkdir(parents=True)
+    (job / "results/2026-01-02/_headgate/job.json").write_text("{")
     (job / "headgate.toml").write_text('[fetch]\ninput = "http://localhost/"\n')
-    assert 2 == nightly(job).returncode
+    assert 1 == nightly(job).returncode
+
+
+def test_a_directory_without_a_job_and_one_of_another_name_stop_no_night(job: Path) -> None:
+    (job / "results/2026-01-02/_headgate").mkdir(parents=True)
+    (job / "results/2026-01-03.damaged/_headgate").mkdir(parents=True)
+    (job / "results/2026-01-03.damaged/_headgate/job.json").write_text("{")
+    with serving() as server:
+        (job / "headgate.toml").write_text(f'[fetch]\ninput = "{server}/[1-20]"\nquiet = true\n')
+        night = nightly(job)
+    assert 0 == night.returncode, night.stderr
+    assert 3 == len(outputs(job))
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

@@ -100,7 +100,7 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "nothing to do", _report.report(summary(rows=0, job=FINISHED), as_flag)
     yield "the end of a retry", _report.retry_report(summary(job=FINISHED), as_flag)
     yield "a retry without rows", _report.retry_report(summary(rows=0, job=FINISHED), as_flag)
-    yield "with --quiet", str(_report.failed_rows(summary(job=FINISHED)))
+    yield "with --quiet", str(_report.quiet_report(summary(job=FINISHED)))
     yield "status", status_report(JobStatus.from_json(json.dumps(STATUS)))
     yield "exit codes", "\n".join(f"{code}  {meaning}" for code, meaning in MEANINGS.items())
     yield "exit codes of status", "\n".join(f"{code}  {meaning}" for code, meaning in STATUS_MEANINGS.items())

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
 
         retry_flags = command.retry_flags
         if command.quiet:
-            return _report.failed_rows(summary, retry_flags=retry_flags)
+            return _report.quiet_report(summary, as_flag, retry_flags=retry_flags)
         return _report.report(summary, as_flag, retry_flags=retry_flags)
 
     return _ending.run(command, report=report)

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
 
         retry_flags = command.retry_flags
         if command.quiet:
-            return _report.failed_rows(summary, retry_flags=retry_flags)
+            return _report.quiet_report(summary, as_flag, of_a_retry=True, retry_flags=retry_flags)
         return _report.retry_report(summary, as_flag, only=command.options.only, retry_flags=retry_flags)
 
     return _ending.run(command, report=report)

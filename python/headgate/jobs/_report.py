@@ -82,15 +82,26 @@ def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = ""
     return _lines(summary, _headline(summary), spell, of_a_retry=False, retry=_retry(summary, retry_flags))
 
 
-def failed_rows(summary: Summary, *, retry_flags: str = "") -> str | None:
-    """Returns one line about the failed rows of the job, or of the run without one; `None` if no row failed.
+def quiet_report(
+    summary: Summary, spell: Spell = as_keyword, *, of_a_retry: bool = False, retry_flags: str = ""
+) -> str | None:
+    """Returns the report as one line; `None` if every row succeeded, or none could be requested.
 
     Args:
         summary: The summary.
+        spell: Spells options.
+        of_a_retry: Whether the run retried rows.
         retry_flags: The flags that a retry of the job needs.
     """
     job = summary.job
     figures = summary if job is None else job
+    if _stopped_early(summary):
+        if summary.failure is not None and not summary.rows:
+            return None
+        done = _format.plural(summary.rows, "row") if job is None else _done(job)
+        failed = f", {_format.count(figures.failed)} failed" if figures.failed else ""
+        steps = _next_step(summary, spell, _retry(summary, retry_flags), of_a_retry=of_a_retry)
+        return _format.printable("; ".join([f"stopped early: {done} done{failed}", *steps]))
     if not figures.failed:
         return None
     causes = [f"{kind} {_format.count(number)}" for kind, number in by_frequency(figures.errors)]
