@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.results import table
-from support.run import HEADGATE, LONGEST_S, headgate, serving, started, stats, wait_for_requests
+from support.run import HEADGATE, LONGEST_S, headgate, serving, started, stats, wait_for, wait_for_requests
 
 READER_GONE = r"stopped after [\d,]+ rows: the reader of standard output has closed it\n"
 
@@ -245,3 +245,13 @@ def test_a_full_disk_has_its_exit_code() -> None:
     assert process.returncode == 1, process.stderr
     assert "standard output" in process.stderr
     assert "Traceback" not in process.stderr
+
+
+def test_a_signal_that_ends_the_wait_for_readers_is_no_interrupt_of_the_job(server: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    headgate("fetch", f"{server}/status/503?[1-5]", "-o", out, "--retries", "0", check=3)
+    with started("retry", out, "--keep-replaced", "10m") as process:
+        wait_for(lambda: json.loads(headgate("status", out, "--json").stdout)["state"] == "keeping")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LONGEST_S)
+    assert 3 == process.returncode

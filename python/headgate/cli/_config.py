@@ -82,6 +82,9 @@ class Config:
             elif name not in VERBS:
                 hint = nearest(name, VERBS)
                 self._mistake(f"{self._path}: [{name}] is no verb" + (f": did you mean [{hint}]?" if hint else ""))
+        if self._verb not in tables:
+            others = ", ".join(f"[{name}]" for name in tables if name in VERBS)
+            self._mistake(f"{self._path}: [{self._verb}] is missing" + (f": it has {others}" if others else ""))
         of_verb = tables.get(self._verb, {})
         return of_verb if isinstance(of_verb, dict) else {}
 

@@ -127,7 +127,9 @@ def exit_code(summary: "Summary", stopped_by: signal.Signals | None) -> int:
     """Returns the exit code for the end of a run."""
     if summary.failure is not None:
         return EXIT_USAGE if summary.failure.kind in ("usage", "input") else EXIT_ERROR
-    if stopped_by is not None:
+    # A signal may have ended no more than the wait with replaced files.
+    is_finished = summary.job is not None and summary.job.finished and not summary.interrupted
+    if stopped_by is not None and not is_finished:
         return EXIT_SIGNALLED + stopped_by
     if summary.reader_gone:
         return EXIT_READER_GONE
