@@ -64,7 +64,7 @@ def test_every_report_that_recommends_a_retry_has_them() -> None:
         return Summary.from_json(summary_json(**{"output": "geo", "job": job, **changes}), as_flag)
 
     assert f"retry failed rows with `{command}`" in _report.report(summary(), as_flag, retry_flags=flags)
-    assert (_report.failed_rows(summary(), retry_flags=flags) or "").endswith(f": {command}")
+    assert (_report.quiet_report(summary(), retry_flags=flags) or "").endswith(f": {command}")
     done = job | {"rows_before": 200_000, "done": 200_000}
     assert f"retry those with `{command}`, or" in _report.report(summary(rows=0, job=done), as_flag, retry_flags=flags)
     stopped = summary(job=RESUMED, stopped_by="more than 10 rows failed")

@@ -117,7 +117,8 @@ def _with_path(text: str) -> str:
 def add_progress(parser: Parser, *, is_shown: bool = True) -> None:
     """Adds the flags for progress and summary."""
     start_group(parser, PROGRESS, is_shown=is_shown)
-    parser.switch("quiet", "-q", "--quiet", text="no progress; in place of the summary, one line if rows failed or it stopped early")
+    text = "no progress; in place of the summary, one line if rows failed or it stopped early"
+    parser.switch("quiet", "-q", "--quiet", text=text)
     parser.value("summary", "--summary", metavar="FILE", text="write the summary as JSON to this file")
     parser.switch("as_json", "--as-json", text="print the summary as JSON on standard output")
     add(parser, FETCH, PROGRESS)

@@ -85,7 +85,7 @@ def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = ""
 def quiet_report(
     summary: Summary, spell: Spell = as_keyword, *, of_a_retry: bool = False, retry_flags: str = ""
 ) -> str | None:
-    """Returns the report as one line; `None` if every row succeeded, or none could be requested.
+    """Returns the report as one line; `None` if every row succeeded, none could be requested, or the reader of standard output is gone.
 
     Args:
         summary: The summary.
@@ -96,7 +96,7 @@ def quiet_report(
     job = summary.job
     figures = summary if job is None else job
     if _stopped_early(summary):
-        if summary.failure is not None and not summary.rows:
+        if summary.reader_gone or (summary.failure is not None and not summary.rows):
             return None
         done = _format.plural(summary.rows, "row") if job is None else _done(job)
         failed = f", {_format.count(figures.failed)} failed" if figures.failed else ""
