@@ -85,7 +85,7 @@ def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = ""
 def quiet_report(
     summary: Summary, spell: Spell = as_keyword, *, of_a_retry: bool = False, retry_flags: str = ""
 ) -> str | None:
-    """Returns the report as one line; `None` if every row succeeded, none could be requested, or the reader of standard output is gone.
+    """Returns the report as one line; `None`: every row succeeded, no row could be requested, or the reader is gone.
 
     Args:
         summary: The summary.

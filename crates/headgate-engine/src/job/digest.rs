@@ -223,11 +223,7 @@ impl Tally {
 }
 
 /// Returns the figures of a host; `None`: there are too many hosts.
-fn tally_of<'t>(
-    hosts: &'t mut HashMap<Box<str>, Tally>,
-    host: &str,
-    has_more: &mut bool,
-) -> Option<&'t mut Tally> {
+fn tally_of<'t>(hosts: &'t mut HashMap<Box<str>, Tally>, host: &str, has_more: &mut bool) -> Option<&'t mut Tally> {
     // An entry would need an owned key for each row.
     if !hosts.contains_key(host) {
         if hosts.len() >= MAX_HOSTS {
@@ -256,4 +252,60 @@ fn text(column: Option<&StringArray>, at: usize) -> Option<&str> {
 
 fn number<T: ArrowPrimitiveType>(column: Option<&PrimitiveArray<T>>, at: usize) -> Option<T::Native> {
     column.filter(|column| column.is_valid(at)).map(|column| column.value(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::ArrayRef;
+
+    use super::*;
+
+    /// Returns the digest of rows with these URLs and errors; those with an error have failed.
+    fn digest_of(rows: &[(String, Option<String>)]) -> Digest {
+        let urls: StringArray = rows.iter().map(|(url, _)| Some(url)).collect();
+        let errors: StringArray = rows.iter().map(|(_, error)| error.as_ref()).collect();
+        let failed: BooleanArray = rows.iter().map(|(_, error)| Some(error.is_some())).collect();
+        let columns: [(&str, ArrayRef); 3] =
+            [("url", Arc::new(urls)), ("error", Arc::new(errors.clone())), ("failed", Arc::new(failed))];
+        let columns = columns.into_iter().chain([("error_message", Arc::new(errors) as ArrayRef)]);
+        let mut reading = Reading::default();
+        reading.add(&RecordBatch::try_from_iter(columns).expect("columns of one length"), false);
+        reading.finish()
+    }
+
+    #[test]
+    fn hosts_have_a_bound_and_the_worst_are_named() {
+        let rows: Vec<_> = (0..MAX_HOSTS + 10)
+            .map(|host| (format!("http://u:pw@h{host}:80/a@b"), (host == 70_000).then(|| "timeout".into())))
+            .collect();
+        let digest = digest_of(&rows);
+        assert_eq!((MAX_HOSTS as u64, true), (digest.host_count, digest.has_more_hosts));
+        assert_eq!(2 * MAX_NAMED_HOSTS, digest.hosts.len());
+        assert_eq!(("h70000:80", 1), (&*digest.hosts[0].host, digest.hosts[0].failed));
+        assert_eq!(rows.len() as u64, digest.rows_read);
+    }
+
+    #[test]
+    fn causes_and_examples_and_texts_have_a_bound() {
+        let long = "ä".repeat(10_000);
+        let rows: Vec<_> =
+            (0..1000).map(|row| (format!("http://h{row}/{long}"), Some(format!("cause {row}")))).collect();
+        let failures = digest_of(&rows).failures;
+        assert_eq!(MAX_CAUSES + 1, failures.len());
+        assert_eq!((1000 - MAX_CAUSES as u64, MAX_EXAMPLES), (failures[OTHERS].rows, failures[OTHERS].examples.len()));
+        let longest =
+            failures.values().flat_map(|failed| &failed.examples).filter_map(|example| example.url.as_deref());
+        assert_eq!(Some(MAX_TEXT), longest.map(|url| url.chars().count()).max());
+    }
+
+    #[test]
+    fn examples_hold_no_password_and_differ_in_host_or_message() {
+        let row = |url: &str, error: &str| (url.to_owned(), Some(error.to_owned()));
+        let rows = [row("http://u:pw@a/1", "dns"), row("http://a/2", "dns"), row("http://b/3", "dns")];
+        let failures = digest_of(&rows).failures;
+        let urls: Vec<_> = failures["dns"].examples.iter().filter_map(|example| example.url.as_deref()).collect();
+        assert_eq!(vec!["http://a/1", "http://b/3"], urls);
+    }
 }

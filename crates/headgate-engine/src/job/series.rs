@@ -80,7 +80,8 @@ impl Series {
         point.at_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64);
         let kind = serde_json::to_value(now.bottleneck.kind).ok();
         let kind = kind.as_ref().and_then(|kind| kind.as_str()).unwrap_or_default().to_owned();
-        let times = [(STALLED.to_owned(), point.stalled_ms.min(point.ms)), (kind, point.ms.saturating_sub(point.stalled_ms))];
+        let times =
+            [(STALLED.to_owned(), point.stalled_ms.min(point.ms)), (kind, point.ms.saturating_sub(point.stalled_ms))];
         point.bottlenecks = times.into_iter().filter(|(_, ms)| *ms > 0).collect();
         self.add(&point, is_last);
     }
@@ -207,5 +208,20 @@ mod tests {
         fs::write(&file, "\0\0\0").expect("a file");
         Series::open(&directory, "other".into()).add(&second(5), true);
         assert_eq!(vec![second(5)], points(&directory, "other"));
+    }
+
+    #[test]
+    fn what_a_disk_refuses_is_written_later() {
+        let (temporary, directory) = directory();
+        let mut series = Series::open(&directory, "job".into());
+        series.add(&second(1), false);
+        let (own, moved) = (temporary.path().join(OWN_DIRECTORY), temporary.path().join("moved"));
+        series.file = None;
+        fs::rename(&own, &moved).expect("a directory");
+        series.add(&second(2), false);
+        fs::rename(&moved, &own).expect("a directory");
+        series.add(&second(3), true);
+        let sums = points(&directory, "job").iter().map(|point| (point.at_ms, point.succeeded)).collect::<Vec<_>>();
+        assert_eq!(vec![(1_000, 1), (3_000, 2)], sums);
     }
 }

@@ -145,14 +145,14 @@ mod tests {
     fn merged_points_have_the_sums_and_means_of_both() {
         let mut merged = point(1_000, 1_000, 10, 4);
         merged.merge(&point(4_000, 3_000, 20, 8));
-        let expected = Point { latencies: BTreeMap::from([(13, 1), (17, 1)]), ..point(4_000, 4_000, 30, 7) };
+        let expected = Point { latencies: BTreeMap::from([(26, 1), (34, 1)]), ..point(4_000, 4_000, 30, 7) };
         assert_eq!(expected, merged);
     }
 
     #[test]
     fn what_happened_since_an_earlier_moment_and_that_moment_add_up() {
         let (earlier, now) = (point(1, 1_000, 10, 4), point(1, 3_000, 25, 4));
-        let now = Point { latencies: BTreeMap::from([(13, 1), (18, 2)]), ..now };
+        let now = Point { latencies: BTreeMap::from([(26, 1), (37, 2)]), ..now };
         let mut sum = earlier.clone();
         sum.merge(&now.since(&earlier));
         assert_eq!(now, sum);
