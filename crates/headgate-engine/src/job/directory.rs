@@ -42,7 +42,7 @@ use rustix::process::geteuid;
 
 use super::commit::Commit;
 use super::delta::DeltaLog;
-use super::heartbeat::{Heartbeat, HeartbeatThread, RunDescription};
+use super::heartbeat::{self, Heartbeat, HeartbeatThread, RunDescription};
 use super::lock::{self, Lock};
 use super::log::CommitLog;
 use super::manifest::Manifest;
@@ -53,6 +53,7 @@ use super::record;
 use super::replaced::ReplacedFiles;
 use super::results::{Results, part_files, part_like_files, unplaced_path};
 use super::saved::{place_saved, remove_saved, remove_saved_unplaced, save_places};
+use super::series;
 
 /// A job's directory, locked for this process until it is dropped.
 #[derive(Debug)]
@@ -449,7 +450,7 @@ fn refuse_foreign(storage: &dyn Storage, fresh: bool) -> Result<(), JobError> {
         Ok(
             if is_ours
                 && (has_parts
-                    || has_other_entries(storage, &own, &["lock", "tmp", "log"])?
+                    || has_other_entries(storage, &own, &["lock", "tmp", "log", heartbeat::NAME, series::NAME])?
                     || has_other_entries(storage, &own.join("log"), &[])?)
             {
                 Some(message!("{manifest} is missing; ", recovery_advice()))
@@ -493,7 +494,9 @@ fn files_below(storage: &dyn Storage, path: &Path, found: &mut Vec<(PathBuf, u64
 fn has_other_entries(storage: &dyn Storage, path: &Path, names: &[&str]) -> io::Result<bool> {
     for name in storage.names(path)? {
         let name = name?;
-        if !names.iter().any(|known| *known == name) {
+        // A file that is being replaced has the suffix.
+        let written = name.to_string_lossy();
+        if !names.contains(&written.trim_end_matches(".new")) {
             return Ok(true);
         }
     }

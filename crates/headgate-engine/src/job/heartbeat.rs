@@ -28,7 +28,7 @@ use super::record;
 use super::series::Series;
 use crate::stats::report::Snapshot;
 
-const NAME: &str = "heartbeat.json";
+pub(super) const NAME: &str = "heartbeat.json";
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a run is, before its job is stored.

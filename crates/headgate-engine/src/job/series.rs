@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::stats::report::Snapshot;
 use crate::stats::series::Point;
 
-const NAME: &str = "series.ndjson";
+pub(super) const NAME: &str = "series.ndjson";
 const VERSION: u32 = 1;
 const MAX_POINTS: usize = 4_000;
 const FIRST_INTERVAL_MS: u64 = 1_000;
