@@ -16,7 +16,7 @@ use headgate_core::file_name::OWN_DIRECTORY;
 use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::message;
 use headgate_table::parts::name::{PartName, UNPLACED};
-use headgate_table::parts::read::{describe_part, open_committed, recovery_advice};
+use headgate_table::parts::read::{describe_part, open_committed, part_advice, recovery_advice};
 use rustix::fs::FileType;
 
 use super::commit::{Commit, PartRecord};
@@ -234,9 +234,9 @@ fn locate(
     }
     let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
     Err(JobError::storage(match found {
-        None => message!("{shown} is missing, and with it {rows} rows; ", recovery_advice()),
+        None => message!("{shown} is missing, and with it {rows} rows; ", part_advice()),
         Some(found) => {
-            message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", recovery_advice())
+            message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", part_advice())
         }
     }))
 }

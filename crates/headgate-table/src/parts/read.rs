@@ -30,7 +30,14 @@ use crate::columns::schema::schema;
 /// The maximum length of the line whose keys are read.
 const MAX_FIRST_LINE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Returns the advice for results that were damaged after they were written.
+/// Returns the advice for a file of results that was damaged after it was written.
+pub fn part_advice() -> Message {
+    message!(
+        "restore it from a copy; or headgate verify --repair marks its rows as not done, and the same headgate fetch fetches them"
+    )
+}
+
+/// Returns the advice for a file of a job's state that was damaged after it was written.
 pub fn recovery_advice() -> Message {
     message!(
         "restore it from a copy, or start over with headgate fetch: with ",
@@ -279,7 +286,7 @@ pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<
 fn unlike_committed(error: &io::Error) -> JobError {
     let cause = cause(error);
     JobError::storage(match error.kind() {
-        io::ErrorKind::InvalidData => message!("{cause}; ", recovery_advice()),
+        io::ErrorKind::InvalidData => message!("{cause}; ", part_advice()),
         _ => cause.into(),
     })
 }
@@ -305,5 +312,5 @@ fn damaged(path: &Path, problem: &str) -> JobError {
         .collect();
     let more = if problem.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     let path = path.display();
-    JobError::storage(message!("{path}: damaged: {shown}{more}; ", recovery_advice()))
+    JobError::storage(message!("{path}: damaged: {shown}{more}; ", part_advice()))
 }

@@ -24,7 +24,7 @@ fn assert_damaged(path: &Path, error: &JobError) {
     assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
         error.to_string().ends_with(
-            "; restore it from a copy, or start over with headgate fetch: with if_exists=overwrite, or with another output"
+            "; restore it from a copy; or headgate verify --repair marks its rows as not done, and the same headgate fetch fetches them"
         ),
         "{}",
         error.to_string()
