@@ -3,16 +3,18 @@
 //!
 //! A version of the table has the number of its commit, and version 0 is the job before its first commit. The log follows the
 //! commits, which decide what the results are: a version is written when the files that it adds are in their places, and before
-//! those that it removes are removed. If a job is killed in between, the next start of the job writes the version. If the log
-//! lacks more than that, was removed, or has versions of another program, it is written anew and begins with the newest commit.
+//! those that it removes are removed. If a job is killed in between, the next start of the job writes the version. If the log then
+//! does not lead a reader to the parts of the newest commit, because it was removed, damaged, or written to by another program, it
+//! is rewritten and begins with that commit.
 //!
 //! Every 32nd version is a checkpoint, and versions from before the last 256 are removed. So the log has at most some 300
 //! files, and a reader reads at most 32 of them. Without checkpoints, which only exist as Parquet for readers of version 1, no
 //! version could be removed, and the log of a long job would grow without bound.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,10 +23,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 use headgate_core::error::JobError;
 use headgate_core::file_name::DELTA_DIRECTORY;
 use headgate_core::files::SHARED;
-use headgate_core::files::storage::Storage;
+use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::message::Message;
 use headgate_core::options::Format;
-use headgate_table::parts::delta::{self, DeltaFile, DeltaTable, Undescribed};
+use headgate_table::parts::delta::{self, DeltaFile, DeltaTable, TableState, Undescribed};
 use serde_json::{Value, json};
 
 use super::commit::{Commit, PartRecord};
@@ -39,10 +41,10 @@ const KEPT_VERSIONS: u64 = 256;
 /// The program that a version of ours names.
 const ENGINE: &str = concat!("headgate/", env!("CARGO_PKG_VERSION"));
 const LAST_CHECKPOINT: &str = "_last_checkpoint";
-/// The parameter in the first action of a version that has the checksum of the parts of its commit.
-const PARTS_SUM: &str = "headgateParts";
-/// The maximum length of the first action of a version.
-const MAX_FIRST_ACTION_BYTES: u64 = 4096;
+const CHECKPOINT: &str = "checkpoint.parquet";
+/// The maximum number of files in an earlier version beyond those of the newest one.
+const MAX_MORE_FILES: u64 = 1_000_000;
+const MAX_LAST_CHECKPOINT_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub(super) struct DeltaLog {
@@ -82,7 +84,7 @@ impl DeltaLog {
         }
         let mut names: Vec<OsString> = storage.names(&path)?.collect::<io::Result<_>>()?;
         let is_version = |name: &OsString| Path::new(name).extension().is_some_and(|extension| extension == "json");
-        names.sort_by_key(|name| (is_version(name), name.clone()));
+        names.sort_by_key(|name| (name != LAST_CHECKPOINT, is_version(name), name.clone()));
         names.iter().try_for_each(|name| {
             if storage.is_directory(&path.join(name)) {
                 storage.remove_directory(&path.join(name))
@@ -93,12 +95,56 @@ impl DeltaLog {
         storage.sync_directory(&path)
     }
 
-    /// Returns whether the newest version is that of a commit.
-    ///
-    /// # Errors
-    /// The log can't be read.
-    pub(super) fn is_that_of(&self, commit: &Commit) -> io::Result<bool> {
-        Ok(self.has(commit.number)? && !self.has(commit.number + 1)? && self.has_sum_of(commit))
+    /// Returns whether a reader of the log finds exactly the parts of this commit, at its version.
+    pub(super) fn describes(&self, commit: &Commit, parts: &PartList) -> bool {
+        self.files_at(commit.number, parts.len() + MAX_MORE_FILES).is_some_and(|files| {
+            files.len() as u64 == parts.len() && parts.iter().all(|part| files.get(&part.name) == Some(&part.bytes))
+        })
+    }
+
+    /// Returns the files of the newest version, as a reader finds them: it begins with the newest checkpoint, or with version 0.
+    /// `None`: this is not the newest version, or a reader can't read it, or needs too many others for it.
+    fn files_at(&self, newest: u64, max: u64) -> Option<BTreeMap<String, u64>> {
+        let names = self.numbered_names().ok()?;
+        let numbers = |ending: &'static str| {
+            names.iter().filter(move |(_, name)| name.ends_with(ending)).map(|(number, _)| *number)
+        };
+        let is_newest = numbers(".json").max() == Some(newest);
+        let checkpoint = numbers(CHECKPOINT).max();
+        let is_near = newest.checked_sub(checkpoint.unwrap_or(0)).is_some_and(|versions| versions < CHECKPOINT_EVERY);
+        let last = if_found(self.last_checkpoint()).ok()?;
+        if !is_newest || !is_near || last.is_some_and(|last| !numbers(CHECKPOINT).any(|number| number == last)) {
+            return None;
+        }
+        let mut state = TableState::new(max);
+        if let Some(checkpoint) = checkpoint {
+            state.apply_checkpoint(self.storage.read(&self.checkpoint_path(checkpoint)).ok()?)?;
+        }
+        for number in checkpoint.map_or(0, |checkpoint| checkpoint + 1)..=newest {
+            state.apply_version(self.storage.read(&self.version_path(number)).ok()?)?;
+        }
+        state.into_files()
+    }
+
+    /// Returns the number of the checkpoint with which readers begin.
+    fn last_checkpoint(&self) -> io::Result<u64> {
+        let mut text = String::new();
+        let file = self.storage.read(&self.path.join(LAST_CHECKPOINT))?;
+        file.take(MAX_LAST_CHECKPOINT_BYTES).read_to_string(&mut text)?;
+        let last: Value = serde_json::from_str(&text)?;
+        last["version"].as_u64().ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Returns the names that begin with the number of a version, with this number.
+    fn numbered_names(&self) -> io::Result<Vec<(u64, String)>> {
+        let mut found = Vec::new();
+        for name in self.storage.names(&self.path)? {
+            let Ok(name) = name?.into_string() else { continue };
+            let number = name.split_once('.').and_then(|(number, _)| number.parse().ok());
+            found.extend(number.map(|number| (number, name)));
+        }
+        found.sort();
+        Ok(found)
     }
 
     /// Begins the log of a job without commits.
@@ -108,26 +154,46 @@ impl DeltaLog {
         self.storage.sync_directory(&self.path)
     }
 
-    /// Writes the version of a commit, which leaves these parts, unless it exists.
+    /// Writes the version of a new commit, which leaves these parts.
     ///
     /// # Errors
     /// `Output`: the log can't be written.
     pub(super) fn update(&self, commit: &Commit, parts: &PartList, tmp: &Path) -> Result<(), JobError> {
+        let lacks_only = self.lacks_only(commit);
+        let updated = lacks_only.and_then(|lacks_only| {
+            if lacks_only { self.append(commit, parts, tmp) } else { self.rebuild(commit, parts, tmp) }
+        });
+        updated.map_err(|error| self.cannot_write(commit, &error))
+    }
+
+    /// Makes the log describe the newest commit of an earlier run, which has these parts.
+    ///
+    /// # Errors
+    /// As [`DeltaLog::update`].
+    pub(super) fn complete(&self, commit: &Commit, parts: &PartList, tmp: &Path) -> Result<(), JobError> {
         if commit.number == 0 {
-            // The job begins anew.
+            // The job begins once more.
             return Ok(());
         }
-        let updated = || -> io::Result<()> {
-            if self.is_that_of(commit)? {
+        let completed = || -> io::Result<()> {
+            if self.lacks_only(commit)? {
+                self.append(commit, parts, tmp)?;
+            }
+            if self.describes(commit, parts) {
                 // The process that wrote it may have been killed before it was durable.
                 self.storage.sync_directory(&self.path)
-            } else if self.has(commit.number - 1)? && !self.has(commit.number)? {
-                self.append(commit, parts, tmp)
             } else {
                 self.rebuild(commit, parts, tmp)
             }
         };
-        updated().map_err(|error| JobError::of_file("can't write", self.version_path(commit.number).display(), &error))
+        completed().map_err(|error| self.cannot_write(commit, &error))
+    }
+
+    /// Returns whether the newest version is that of the commit before this one.
+    fn lacks_only(&self, commit: &Commit) -> io::Result<bool> {
+        // A link is not followed.
+        let is_there = self.storage.is_directory(&self.path);
+        Ok(is_there && self.has(commit.number - 1)? && !self.has(commit.number)?)
     }
 
     fn append(&self, commit: &Commit, parts: &PartList, tmp: &Path) -> io::Result<()> {
@@ -142,10 +208,11 @@ impl DeltaLog {
         if commit.number.is_multiple_of(CHECKPOINT_EVERY) { self.checkpoint(commit.number, parts, tmp) } else { Ok(()) }
     }
 
-    /// Writes the log anew, with the current parts. The version comes last: without its checkpoint, no reader could begin with it.
+    /// Rewrites the log with the current parts. The version comes last: without its checkpoint, no reader could begin with it.
     fn rebuild(&self, commit: &Commit, parts: &PartList, tmp: &Path) -> io::Result<()> {
         Self::clear(self.storage.as_ref())?;
         self.storage.create_directory(&self.path)?;
+        self.storage.sync_directory(self.storage.path())?;
         self.checkpoint(commit.number, parts, tmp)?;
         let files = parts.iter().map(|part| delta::add(file(part), since_1970_ms(), true));
         self.write(commit.number, self.first_actions(commit, "RESTORE").chain(files), tmp)?;
@@ -163,7 +230,9 @@ impl DeltaLog {
         let files = parts.iter().map(|part| delta::add(file(part), since_1970_ms(), false));
         let size = delta::write_checkpoint(&mut to, self.table.definition().into_iter().chain(files))?;
         self.storage.sync_file(&to, &written)?;
-        self.storage.rename(&written, &self.path.join(format!("{number:020}.checkpoint.parquet")))?;
+        self.storage.rename(&written, &self.checkpoint_path(number))?;
+        // Before readers are told to begin with it.
+        self.storage.sync_directory(&self.path)?;
         let last = json!({"version": number, "size": size}).to_string();
         let written = self.write_tmp(tmp, |to| to.write_all(last.as_bytes()))?;
         self.storage.rename(&written, &self.path.join(LAST_CHECKPOINT))?;
@@ -173,19 +242,14 @@ impl DeltaLog {
 
     /// Removes the versions that are too old, except those that a reader needs who begins with an older checkpoint.
     fn remove_old(&self, newest: u64) -> io::Result<()> {
-        let names: Vec<OsString> = self.storage.names(&self.path)?.collect::<io::Result<_>>()?;
-        let numbered = names.iter().filter_map(|name| {
-            let (number, rest) = name.to_str()?.split_once('.')?;
-            Some((number.parse::<u64>().ok()?, rest, name))
-        });
+        let names = self.numbered_names()?;
         let is_old_checkpoint =
-            |(number, rest): (u64, &str)| rest.starts_with("checkpoint") && number + KEPT_VERSIONS <= newest;
-        let checkpoints = numbered.clone().filter(|(number, rest, _)| is_old_checkpoint((*number, rest)));
-        let Some(first_kept) = checkpoints.map(|(number, ..)| number).max() else { return Ok(()) };
-        let mut old: Vec<&OsString> =
-            numbered.filter(|(number, ..)| *number < first_kept).map(|(_, _, name)| name).collect();
-        old.sort();
-        old.into_iter().try_for_each(|name| self.storage.remove_if_exists(&self.path.join(name)))
+            |(number, name): &&(u64, String)| name.ends_with(CHECKPOINT) && number + KEPT_VERSIONS <= newest;
+        let Some(first_kept) = names.iter().filter(is_old_checkpoint).map(|(number, _)| *number).max() else {
+            return Ok(());
+        };
+        let old = names.iter().filter(|(number, _)| *number < first_kept);
+        old.into_iter().try_for_each(|(_, name)| self.storage.remove_if_exists(&self.path.join(name)))
     }
 
     /// Writes a version, which then exists completely or not at all.
@@ -214,20 +278,16 @@ impl DeltaLog {
         self.storage.exists(&self.version_path(number))
     }
 
-    /// Returns whether the version with the number of a commit describes the parts of that commit.
-    fn has_sum_of(&self, commit: &Commit) -> bool {
-        let first = || -> io::Result<Value> {
-            let mut line = String::new();
-            let file = self.storage.read(&self.version_path(commit.number))?;
-            BufReader::new(file.take(MAX_FIRST_ACTION_BYTES)).read_line(&mut line)?;
-            Ok(serde_json::from_str(&line)?)
-        };
-        // A version that can't be read is none of ours.
-        first().is_ok_and(|action| action["commitInfo"]["operationParameters"][PARTS_SUM] == *commit.parts_sum)
+    fn cannot_write(&self, commit: &Commit, error: &io::Error) -> JobError {
+        JobError::of_file("can't write", self.version_path(commit.number).display(), error)
     }
 
     fn version_path(&self, number: u64) -> PathBuf {
         self.path.join(format!("{number:020}.json"))
+    }
+
+    fn checkpoint_path(&self, number: u64) -> PathBuf {
+        self.path.join(format!("{number:020}.{CHECKPOINT}"))
     }
 }
 
@@ -240,6 +300,6 @@ fn commit_info(commit: &Commit, operation: &str) -> Value {
         "engineInfo": ENGINE,
         "timestamp": since_1970_ms(),
         "operation": operation,
-        "operationParameters": {"headgateCommit": commit.number.to_string(), PARTS_SUM: commit.parts_sum},
+        "operationParameters": {"headgateCommit": commit.number.to_string()},
     }})
 }

@@ -35,7 +35,7 @@ use headgate_core::files::{Directory, SHARED};
 use headgate_core::message;
 use headgate_core::message::{Message, OptionName};
 use headgate_core::options::{Format, SaveFormat};
-use headgate_table::parts::name::PartName;
+use headgate_table::parts::name::{PartKind, PartName};
 use headgate_table::parts::read::recovery_advice;
 use rustix::fs::{Mode, Stat};
 use rustix::process::geteuid;
@@ -196,6 +196,25 @@ impl JobDirectory {
         }
     }
 
+    /// Returns the numbers of the first parts of a new job, of rows that succeeded and of rows that failed. Files of an earlier job
+    /// don't have them: its readers may open those by their names, and must not find others.
+    ///
+    /// # Errors
+    /// `Output`: the directory can't be read.
+    pub(super) fn first_numbers(&self) -> Result<(u64, u64), JobError> {
+        let newest = self.log.read().ok().flatten().map_or_else(Commit::zero, |logged| logged.newest);
+        let (mut first, mut first_failed) = (newest.next_part, newest.next_failed);
+        let found = part_like_files(self.storage.as_ref())?;
+        for PartName { kind, number, .. } in found.keys().filter_map(|name| PartName::parse(name)) {
+            let first = if kind == PartKind::Succeeded { &mut first } else { &mut first_failed };
+            // No job has made so many parts.
+            if number < u64::MAX / 2 {
+                *first = (*first).max(number + 1);
+            }
+        }
+        Ok((first, first_failed))
+    }
+
     /// Completes the last steps of the newest commit, and removes the files that were replaced longer ago than `keep_replaced`. If
     /// a committed part is missing or damaged, nothing is changed.
     pub(super) fn recover(&mut self, keep_replaced: Duration) -> Result<Results, JobError> {
@@ -217,7 +236,7 @@ impl JobDirectory {
         let manifest = self.manifest()?;
         let save_format = manifest.as_ref().and_then(Manifest::save_format);
         self.delta = manifest.as_ref().and_then(|manifest| DeltaLog::of(manifest, &self.storage));
-        self.apply(newest, parts, save_format)
+        self.apply(newest, parts, save_format, DeltaLog::complete)
     }
 
     /// Returns the temporary files that an interrupted run has left, with their sizes: those that the newest commit does not add.
@@ -279,12 +298,18 @@ impl JobDirectory {
         }
         self.sync(&self.tmp()).map_err(|error| self.unusable(&error))?;
         self.log.append(commit, &self.tmp())?;
-        self.apply(commit, parts, save_format)?;
+        self.apply(commit, parts, save_format, DeltaLog::update)?;
         if commit.parts.is_some() { self.log.remove_before(commit.number) } else { Ok(()) }
     }
 
     /// Takes the steps that follow a commit, as far as they are missing. Parts are added first, so that no row is missing.
-    fn apply(&self, commit: &Commit, parts: &PartList, save_format: Option<SaveFormat>) -> Result<(), JobError> {
+    fn apply(
+        &self,
+        commit: &Commit,
+        parts: &PartList,
+        save_format: Option<SaveFormat>,
+        update: fn(&DeltaLog, &Commit, &PartList, &Path) -> Result<(), JobError>,
+    ) -> Result<(), JobError> {
         if let Some(format) = save_format {
             place_saved(&self.storage, commit, format)?;
         }
@@ -302,7 +327,7 @@ impl JobDirectory {
         };
         placed().map_err(|error| self.unusable(&error))?;
         if let Some(delta) = &self.delta {
-            delta.update(commit, parts, &self.tmp())?;
+            update(delta, commit, parts, &self.tmp())?;
         }
         if !commit.adds.is_empty() && parts.len() == commit.adds.len() as u64 {
             // These may be the first.

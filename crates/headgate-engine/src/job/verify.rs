@@ -84,7 +84,7 @@ impl ProblemKind {
                 "restore the directory from a copy, or start over with --if-exists overwrite"
             }
             Self::UnnamedFile => "headgate clean removes it",
-            Self::DeltaLog => "headgate clean writes the log anew",
+            Self::DeltaLog => "headgate clean rewrites the log",
         }
     }
 }
@@ -292,10 +292,10 @@ impl Found {
         if is_running || newest.number == 0 {
             return;
         }
-        let is_newest = |delta: DeltaLog| delta.is_that_of(newest).unwrap_or(false);
-        if DeltaLog::of(manifest, storage).is_some_and(|delta| !is_newest(delta)) {
+        let Some(delta) = DeltaLog::of(manifest, storage) else { return };
+        if !delta.describes(newest, &self.listed.parts) {
             let message = format!(
-                "the newest version of the Delta log is not that of commit {}: the commit was interrupted, or another program has changed the log",
+                "the Delta log does not describe the files of commit {}: the commit was interrupted, or the log was damaged or changed by another program",
                 newest.number
             );
             self.report(ProblemKind::DeltaLog, message);

@@ -14,9 +14,14 @@ use serde_json::Value;
 use crate::power::files_below;
 
 /// Checks that the newest version names only files that are there, each with its length, and that it is that of the newest
-/// commit or of the one before. A log that readers refuse is no mistake while it is written anew.
+/// commit or of the one before. A log that readers refuse is no mistake while it is rewritten, unless they are told to begin with
+/// a checkpoint that is not there.
 pub fn check_delta(out: &Path) {
     let log = out.join("_delta_log");
+    if let Ok(last) = fs::read_to_string(log.join("_last_checkpoint")) {
+        let last: Value = serde_json::from_str(&last).unwrap();
+        in_checkpoint(&log, last["version"].as_u64().unwrap());
+    }
     let Some(newest) = newest(&log) else { return };
     for (name, bytes) in files(&log, newest).into_iter().flatten() {
         let found = fs::metadata(out.join(&name)).map(|found| found.len()).ok();

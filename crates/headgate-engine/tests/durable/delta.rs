@@ -1,6 +1,8 @@
 //! The Delta log: its size is bounded, it follows the commits whatever has happened to it, and files are kept for its readers.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -8,11 +10,12 @@ use headgate_core::options::{Format, IfExists};
 use headgate_engine::clean::clean;
 use headgate_engine::testing::RunningJob;
 use headgate_engine::verify::verify;
+use serde_json::Value;
 
 use crate::check::{check_finished, check_readable, check_resumes};
-use crate::check_delta::{check_delta_is_current, newest, numbers};
+use crate::check_delta::{check_delta, check_delta_is_current, newest, numbers};
 use crate::harness::{Bench, FORMATS, at_every_step};
-use crate::power::files_below;
+use crate::power::{PowerLoss, files_below};
 use crate::steps::{every_step, every_step_twice};
 use crate::storage::Recorder;
 
@@ -63,15 +66,60 @@ fn the_log_has_a_bounded_number_of_versions_and_a_reader_needs_few_of_them() {
     check_delta_is_current(&bench.out());
 }
 
+/// Makes the log begin with a checkpoint.
+fn rewrite(bench: &Bench) {
+    fs::remove_dir_all(log(bench)).unwrap();
+    clean(&bench.out(), false, &Recorder::new()).unwrap();
+}
+
+/// Leaves only the first action of a version.
+fn cut(bench: &Bench, number: u64) {
+    let path = log(bench).join(format!("{number:020}.json"));
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(path, text.split_inclusive('\n').next().unwrap()).unwrap();
+}
+
+fn remove_checkpoint(bench: &Bench) {
+    rewrite(bench);
+    let number = newest(&log(bench)).unwrap();
+    fs::remove_file(log(bench).join(format!("{number:020}.checkpoint.parquet"))).unwrap();
+}
+
+fn damage_checkpoint(bench: &Bench) {
+    rewrite(bench);
+    let number = newest(&log(bench)).unwrap();
+    fs::write(log(bench).join(format!("{number:020}.checkpoint.parquet")), "PAR1").unwrap();
+}
+
+/// Replaces the log by a link to another directory, which has a file.
+fn link(bench: &Bench) {
+    let other = bench.parent.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::rename(newest_version(bench, 0), other.join("00000000000000000000.json")).unwrap();
+    fs::remove_dir_all(log(bench)).unwrap();
+    symlink(&other, log(bench)).unwrap();
+}
+
 #[test]
-fn a_log_that_was_removed_or_changed_is_written_anew() {
-    let changes: [fn(&Bench); 5] = [
+fn a_log_that_was_removed_or_changed_is_rewritten() {
+    let changes: [fn(&Bench); 13] = [
         |bench| fs::remove_dir_all(log(bench)).unwrap(),
         write_as_another_program,
         |bench| fs::write(newest_version(bench, 0), "").unwrap(),
         |bench| fs::remove_file(newest_version(bench, 0)).unwrap(),
         // The directory was restored from a copy, but not its Delta log.
         |bench| fs::copy(newest_version(bench, 0), newest_version(bench, 1)).map(drop).unwrap(),
+        |bench| cut(bench, 1),
+        |bench| cut(bench, 0),
+        |bench| fs::remove_file(log(bench).join(format!("{:020}.json", 0))).unwrap(),
+        remove_checkpoint,
+        damage_checkpoint,
+        |bench| fs::write(log(bench).join("_last_checkpoint"), "{}").unwrap(),
+        link,
+        |bench| {
+            fs::remove_dir_all(log(bench)).unwrap();
+            fs::write(log(bench), "a file").unwrap();
+        },
     ];
     for (index, change) in changes.iter().enumerate() {
         let bench = stopped();
@@ -86,11 +134,13 @@ fn a_log_that_was_removed_or_changed_is_written_anew() {
         change(&bench);
         bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
+        let linked = bench.parent.path().join("other");
+        assert!(!linked.exists() || files_below(&linked).len() == 1, "what a link leads to stays");
     }
 }
 
 #[test]
-fn a_crash_while_the_log_is_written_anew_does_no_harm() {
+fn a_crash_while_the_log_is_rewritten_does_no_harm() {
     at_every_step(|step| {
         let bench = stopped();
         write_as_another_program(&bench);
@@ -108,14 +158,52 @@ fn a_crash_while_the_log_is_written_anew_does_no_harm() {
 }
 
 #[test]
-fn a_job_that_starts_over_begins_its_log_anew() {
+fn a_power_loss_while_the_log_is_rewritten_leaves_no_reader_without_its_checkpoint() {
+    at_every_step(|step| {
+        let mut is_last = false;
+        for seed in 0..2 {
+            let bench = stopped();
+            cut(&bench, 1);
+            let power = PowerLoss::new();
+            let disk = Recorder::on(&power, Some(step));
+            let _ = bench.run(&disk);
+            power.lose(&bench.out(), seed);
+            check_delta(&bench.out());
+            bench.run(&Recorder::new()).result.unwrap();
+            check_finished(&bench);
+            is_last = disk.refused().is_none();
+        }
+        is_last
+    });
+}
+
+/// Returns the files that the versions of the log add.
+fn added(bench: &Bench) -> BTreeSet<String> {
+    let versions = files_below(&log(bench)).into_iter().filter(|path| path.extension().is_some_and(|it| it == "json"));
+    let actions: Vec<Value> = versions
+        .flat_map(|path| {
+            fs::read_to_string(path)
+                .unwrap()
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    actions.iter().filter_map(|action| action["add"]["path"].as_str()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_job_that_starts_over_begins_a_new_log() {
     let mut bench = Bench::new(Format::Parquet);
     bench.run(&Recorder::new()).result.unwrap();
+    let earlier = added(&bench);
     bench.options.sink.if_exists = IfExists::Overwrite;
     bench.edition = "second";
     bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);
     assert_eq!(Some(0), numbers(&log(&bench), ".json").min());
+    let both: Vec<_> = added(&bench).intersection(&earlier).cloned().collect();
+    assert_eq!(Vec::<String>::new(), both, "a reader of the first job would read rows of the second one");
     bench.options.sink.format = Format::Ndjson;
     bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);

@@ -15,7 +15,7 @@ pub enum PartKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PartName {
     pub kind: PartKind,
-    pub(crate) number: u64,
+    pub number: u64,
     extension: &'static str,
 }
 

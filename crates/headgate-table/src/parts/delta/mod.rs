@@ -4,6 +4,7 @@
 //! A version of a table is a file of actions, one JSON object a line. A checkpoint has the actions that lead to the whole
 //! state of a version, as Parquet.
 
+mod replay;
 mod schema;
 
 use std::io::{self, Write};
@@ -16,6 +17,7 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
+pub use self::replay::TableState;
 pub use self::schema::Undescribed;
 
 /// The number of actions that are converted to Parquet at a time.
