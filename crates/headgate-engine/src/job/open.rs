@@ -147,6 +147,7 @@ impl OpenJob {
         let note = delta::undescribed(&manifest);
         let (mut committed, done_rows) = (CommittedState::zero(), DoneRows::default());
         committed.last.max_rows = trial_rows(options, 0, input_rows);
+        (committed.last.next_part, committed.last.next_failed) = directory.first_numbers()?;
         Ok(Self {
             directory,
             part_format,
