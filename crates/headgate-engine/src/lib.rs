@@ -43,5 +43,5 @@ pub mod testing {
     pub use super::run::Passage;
     pub use super::stats::bottleneck::BottleneckKind;
     pub use super::stats::failures::FailureExample;
-    pub use super::stats::report::JobFigures;
+    pub use super::stats::report::{JobFigures, Phase};
 }

@@ -166,9 +166,12 @@ impl JobDirectory {
         Ok(())
     }
 
-    /// Creates a file with the columns and without rows, so that readers of the results need not wait for the first commit.
+    /// Creates a file with the columns and without rows, unless it exists, so that readers of the results always find a file.
     fn place_placeholder(&self, format: &PartFormat) -> io::Result<()> {
         let name = PartName::placeholder().to_string();
+        if self.storage.exists(&self.path_of(&name))? {
+            return Ok(());
+        }
         let written = unplaced_path(self.root(), &name);
         let file = self.storage.create(&written, SHARED)?;
         let finished = format.writer(file)?.finish()?;
@@ -215,14 +218,18 @@ impl JobDirectory {
         Ok((first, first_failed))
     }
 
-    /// Completes the last steps of the newest commit, and removes the files that were replaced longer ago than `keep_replaced`. If
-    /// a committed part is missing or damaged, nothing is changed.
+    /// Completes the last steps of the newest commit, and removes the files that were replaced longer ago than `keep_replaced`. The
+    /// returned commit has those that are left. If a committed part is missing or damaged, nothing is changed.
     pub(super) fn recover(&mut self, keep_replaced: Duration) -> Result<Results, JobError> {
-        let results = Results::read_locked(&self.storage)?;
+        let mut results = Results::read_locked(&self.storage)?;
         self.complete(&results.newest, &results.parts)?;
         let now = clock::now();
-        let replaced = ReplacedFiles::new(keep_replaced, &results.newest.replaced, now).take_due(now, 0);
-        self.remove_parts(replaced.iter())?;
+        let mut replaced = ReplacedFiles::new(keep_replaced, &results.newest.replaced, now);
+        self.remove_parts(replaced.take_due(now, 0).iter())?;
+        results.newest.replaced = replaced.to_record();
+        // The run may have removed them after its last commit.
+        let is_there = |name: &String| self.storage.exists(&self.path_of(name)).unwrap_or(true);
+        results.newest.replaced.retain(|file| is_there(&file.name));
         if results.since_checkpoint == 0 {
             self.log.remove_before(results.newest.number)?;
         }
@@ -236,6 +243,13 @@ impl JobDirectory {
         let manifest = self.manifest()?;
         let save_format = manifest.as_ref().and_then(Manifest::save_format);
         self.delta = manifest.as_ref().and_then(|manifest| DeltaLog::of(manifest, &self.storage));
+        if let Some(manifest) = manifest.filter(|manifest| newest.number > 0 && manifest.spec.format == Format::Parquet)
+            && parts.len() == 0
+        {
+            // A repair has removed all parts.
+            let format = PartFormat::new(Format::Parquet, &Arc::new(manifest.schema))?;
+            self.place_placeholder(&format).map_err(|error| self.unusable(&error))?;
+        }
         self.apply(newest, parts, save_format, DeltaLog::complete)
     }
 
@@ -329,10 +343,9 @@ impl JobDirectory {
         if let Some(delta) = &self.delta {
             update(delta, commit, parts, &self.tmp())?;
         }
-        if !commit.adds.is_empty() && parts.len() == commit.adds.len() as u64 {
-            // These may be the first.
-            let placeholder = self.path_of(&PartName::placeholder().to_string());
-            self.storage.remove_if_exists(&placeholder).map_err(|error| self.unusable(&error))?;
+        let placeholder = self.path_of(&PartName::placeholder().to_string());
+        if parts.len() > 0 && self.storage.exists(&placeholder).map_err(|error| self.unusable(&error))? {
+            self.storage.remove(&placeholder).map_err(|error| self.unusable(&error))?;
         }
         let kept: HashSet<&String> = commit.replaced.iter().map(|file| &file.name).collect();
         self.remove_parts(commit.removes.iter().filter(|name| !kept.contains(name)))

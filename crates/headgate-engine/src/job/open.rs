@@ -178,6 +178,11 @@ impl OpenJob {
         self.is_over
     }
 
+    /// Returns whether replaced files of an earlier run are kept for readers.
+    pub(crate) fn keeps_replaced(&self) -> bool {
+        !self.committed.last.replaced.is_empty()
+    }
+
     /// Returns whether the job has no commits.
     pub fn is_new(&self) -> bool {
         self.is_new
@@ -251,7 +256,7 @@ impl OpenJob {
         if !is_resumable {
             budgets.reserve_all();
         }
-        let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some());
+        let sink = DurableSink::new(writer, self.done_rows, window, begins_with, self.then.is_some(), self.is_over);
         Ok(RunningJob { sink: Box::new(sink), progress, responders, budgets, heartbeat })
     }
 }

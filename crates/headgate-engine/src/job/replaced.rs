@@ -50,6 +50,10 @@ impl ReplacedFiles {
         self.files.drain(..due.max(excess).min(self.files.len())).map(|(file, _)| file.name).collect()
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.files.len()
+    }
+
     /// Returns the files as a commit names them.
     pub(super) fn to_record(&self) -> Vec<ReplacedFile> {
         self.files.iter().map(|(file, _)| file.clone()).collect()

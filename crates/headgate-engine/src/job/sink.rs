@@ -24,6 +24,8 @@ pub(super) struct DurableSink {
     begins_with: Option<Manifest>,
     /// Whether the input is compared before the first row is done.
     compares_input: bool,
+    /// No row is left to do. Only replaced files are kept for as long as they should be.
+    is_over: bool,
     /// A write failed: rows that are not on the disk count as done, so nothing may be committed any more.
     failed: bool,
 }
@@ -35,8 +37,9 @@ impl DurableSink {
         window: Arc<Window>,
         begins_with: Option<Manifest>,
         compares_input: bool,
+        is_over: bool,
     ) -> Self {
-        Self { writer, done_rows, window, begins_with, compares_input, failed: false }
+        Self { writer, done_rows, window, begins_with, compares_input, is_over, failed: false }
     }
 
     fn add(&mut self, batch: &OutcomeBatch) -> Result<(), JobError> {
@@ -68,6 +71,9 @@ impl Sink for DurableSink {
     }
 
     fn tick(&mut self) -> Result<(), JobError> {
+        if self.is_over {
+            return self.writer.remove_replaced(0);
+        }
         let committed = self.commit_if_due().and_then(|()| self.writer.reserve_if_due(&self.done_rows));
         let committed = committed.and_then(|()| self.writer.remove_replaced(0));
         self.failed |= committed.is_err();
@@ -82,6 +88,9 @@ impl Sink for DurableSink {
         if self.failed {
             self.writer.discard_uncommitted();
             return Ok(());
+        }
+        if self.is_over {
+            return self.writer.wait_for_readers(ending.stopped);
         }
         if let Some(manifest) = &self.begins_with {
             let is_empty = ending.input_rows == Some(0);

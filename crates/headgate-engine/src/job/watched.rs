@@ -17,6 +17,7 @@ pub struct JobProgress {
     /// The number of rows of the input, once it is known.
     input_rows: OnceLock<u64>,
     kept_until: Mutex<Option<Instant>>,
+    left_replaced: AtomicU64,
 }
 
 impl JobProgress {
@@ -28,6 +29,7 @@ impl JobProgress {
             writing_since: Mutex::default(),
             input_rows: OnceLock::new(),
             kept_until: Mutex::default(),
+            left_replaced: AtomicU64::new(0),
         }
     }
 
@@ -79,6 +81,15 @@ impl JobProgress {
 
     pub(super) fn keep_until(&self, until: Option<Instant>) {
         *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// Returns the number of replaced files that the run has left, because it was stopped while it kept them for readers.
+    pub(crate) fn left_replaced(&self) -> u64 {
+        self.left_replaced.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn leave_replaced(&self, files: usize) {
+        self.left_replaced.store(files as u64, Ordering::Relaxed);
     }
 
     pub(super) fn begin_merge(&self, parts: usize) {

@@ -462,7 +462,7 @@ impl JobWriter {
     }
 
     /// Waits until the replaced files have been kept for as long as they should be, and removes them. They stay if the job is stopped.
-    fn wait_for_readers(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), JobError> {
+    pub(super) fn wait_for_readers(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), JobError> {
         while let Some(due) = self.replaced.next_due() {
             let left = due.saturating_duration_since((self.clock)());
             if left.is_zero() {
@@ -470,6 +470,7 @@ impl JobWriter {
                 continue;
             }
             if stopped() {
+                self.progress.leave_replaced(self.replaced.len());
                 return Ok(());
             }
             self.progress.keep_until(Some(due));

@@ -207,7 +207,7 @@ impl PreparedOutput {
     pub(super) fn begin(self, options: &JobOptions, window: &Arc<Window>) -> Result<StartedOutput, JobError> {
         Ok(match self {
             Self::Streamed(sink) => StartedOutput::Running { sink, state: None },
-            Self::Durable(job) if job.is_over() => {
+            Self::Durable(job) if job.is_over() && !job.keeps_replaced() => {
                 let commit = job.last_commit().clone();
                 let (rows_before, resumable) = (commit.done, job.is_resumable());
                 let requests = Budget::resumed(commit.requests.reserved);

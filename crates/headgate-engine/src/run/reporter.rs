@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headgate_core::clock;
+use headgate_core::grouped::grouped;
 use headgate_core::message::Message;
 use headgate_core::schedule::budget::Budgets;
 
@@ -113,7 +114,18 @@ impl Reporter {
             !only_keeps && self.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_interrupted());
         summary.reader_gone = self.reader_gone.get().is_some();
         summary.notes.splice(0..0, self.notes.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        summary.notes.extend(self.note_on_replaced());
         summary.failure = self.failure.get().as_ref().map(Into::into);
         summary
+    }
+
+    /// Returns a note on the replaced files that were not removed, because the run was stopped while it kept them.
+    fn note_on_replaced(&self) -> Option<Message> {
+        let files = self.state.as_ref().map_or(0, |state| state.progress.left_replaced());
+        let (shown, stay) = (grouped(files), if files == 1 { "replaced file stays" } else { "replaced files stay" });
+        let output = &self.output;
+        (files > 0).then(|| {
+            format!("{shown} {stay} in {output}, so that a reader of all files there finds rows twice: headgate clean {output} removes what was replaced, and so does the same command when the time is over").into()
+        })
     }
 }

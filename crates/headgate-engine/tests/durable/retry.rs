@@ -9,7 +9,7 @@ use headgate_core::error::{ErrorKind, JobError, JobErrorKind};
 use headgate_core::files::storage::OpenStorage;
 use headgate_core::options::{EngineOptions, Format, JobOptions, RunOptions, SourceOptions};
 use headgate_engine::status::{parts, status};
-use headgate_engine::testing::{Only, OpenRetry, Retry, RunningJob};
+use headgate_engine::testing::{Only, OpenRetry, Phase, Retry, RunningJob};
 use headgate_engine::{RetryOptions, Run};
 use headgate_table::parts::read::PartRows;
 use headgate_table::sink::Ending;
@@ -171,6 +171,44 @@ fn a_crash_at_any_step_of_a_retry_neither_loses_nor_duplicates_a_row_in_parquet(
 #[test]
 fn a_crash_at_any_step_of_a_retry_that_keeps_files_leaves_none_behind() {
     crash_at_every_step(&Finished::new(Format::Parquet), Duration::from_millis(2));
+}
+
+#[test]
+fn files_that_an_interrupted_run_keeps_are_kept_by_the_same_command_for_the_rest_of_their_time() {
+    let finished = Finished::new(Format::Parquet);
+    let out = finished.bench.out();
+    let hour = Duration::from_secs(3600);
+    let is_kept = |run: &Run| {
+        eventually("the run keeps files", || {
+            assert!(!run.wait(Duration::ZERO), "it has ended: {:?}", run.summary());
+            run.snapshot().phase == Phase::Keeping
+        });
+        run.stop();
+        wait_for_end(run).unwrap();
+        let summary = run.summary();
+        assert!(!summary.interrupted, "{summary:?}");
+        let note = " replaced files stay in ";
+        assert!(summary.notes.iter().any(|found| found.to_string().contains(note)), "{:?}", summary.notes);
+        assert!(rows_are_there_twice(&out));
+    };
+    let nothing = || vec!["timeout".parse().unwrap()];
+    let mut fetch = finished.bench.options.clone();
+    fetch.sink.keep_replaced = hour;
+    is_kept(&start_keeping_retry(&out, Vec::new(), hour, &Recorder::new()).unwrap());
+    is_kept(&start_keeping_retry(&out, nothing(), hour, &Recorder::new()).unwrap());
+    is_kept(&Run::job_with(&fetch, &Recorder::new()).unwrap());
+    fetch.sink.keep_replaced = Duration::from_secs(1);
+    wait_for_end(&Run::job_with(&fetch, &Recorder::new()).unwrap()).unwrap();
+    check_finished(&out);
+    // Files that are gone are not waited for.
+    fetch.sink.keep_replaced = hour;
+    wait_for_end(&Run::job_with(&fetch, &Recorder::new()).unwrap()).unwrap();
+}
+
+fn rows_are_there_twice(out: &Path) -> bool {
+    let is_part = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "parquet");
+    let count = fs::read_dir(out).unwrap().filter(|entry| is_part(&entry.as_ref().unwrap().path())).count();
+    count > parts(out).unwrap().files.len()
 }
 
 #[test]

@@ -91,8 +91,8 @@ impl RetrySink {
         let waits_to_finish = !is_finished && last.end() == Some(self.done_rows.watermark());
         let has_news = self.writer.run_rows() > 0 || !ending.undone.is_empty() || self.writer.has_used_budgets();
         if !has_news && !waits_to_finish {
-            // No row was retried, so there is nothing to commit.
-            return Ok(());
+            // No row was retried, so there is nothing to commit. But an earlier run may have kept files.
+            return self.writer.wait_for_readers(ending.stopped);
         }
         self.writer.leave_undone(ending.undone);
         self.replace()?;
