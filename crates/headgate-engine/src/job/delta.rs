@@ -102,6 +102,21 @@ impl DeltaLog {
         })
     }
 
+    /// Returns whether there is no file of a log.
+    pub(super) fn is_missing(&self) -> bool {
+        self.numbered_names().is_ok_and(|names| names.is_empty())
+    }
+
+    /// Returns whether the version of this commit is there.
+    pub(super) fn has_version_of(&self, commit: &Commit) -> bool {
+        self.has(commit.number).unwrap_or(false)
+    }
+
+    /// Returns whether the version of this commit will be there at once, if the job runs.
+    pub(super) fn is_behind(&self, commit: &Commit) -> bool {
+        commit.number > 0 && self.lacks_only(commit).unwrap_or(false)
+    }
+
     /// Returns the files of the newest version, as a reader finds them: it begins with the newest checkpoint, or with version 0.
     /// `None`: this is not the newest version, or a reader can't read it, or needs too many others for it.
     fn files_at(&self, newest: u64, max: u64) -> Option<BTreeMap<String, u64>> {

@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::commit::{Commit, PartRecord, RunRecord};
 use super::control::{Control, ControlFiles};
-use super::delta;
+use super::delta::DeltaLog;
 use super::directory::{open_if_exists, stored_manifest};
 use super::heartbeat::{Beat, RunDescription};
 use super::lock::{self, Holder};
@@ -328,7 +328,7 @@ pub struct Files {
     pub format: &'static str,
     /// The number of the commit, which is also the version of the Delta table; 0: there is none yet.
     pub commit: u64,
-    /// Whether the results are a Delta table, too.
+    /// Whether the results are a Delta table, too, which has this version.
     pub delta: bool,
     pub rows: u64,
     pub bytes: u64,
@@ -347,40 +347,49 @@ pub struct CommittedFile {
     pub crc32: u32,
 }
 
-/// Returns the files of the newest commit, in their places. Before the first commit, this is a file without rows, if the format
-/// is Parquet.
+/// Returns the files of the newest commit, in their places unless the job was killed in its last steps. Before the first commit,
+/// this is a file without rows, if the format is Parquet.
 ///
 /// # Errors
 /// As [`status`].
 pub fn files(path: &Path) -> Result<Files, JobError> {
     let storage = open(path)?;
     let manifest = manifest(&storage)?;
+    let delta = DeltaLog::of(&manifest, &storage);
+    let placeholder = storage.path().join(PartName::placeholder().to_string());
     let mut reads = 1;
-    let results = loop {
-        let results = Results::read(&storage, Contents::None)?;
+    let (newest, files) = loop {
+        let Results { newest, files, .. } = Results::read(&storage, Contents::None)?;
         // In a commit, parts are moved to their places at once; after a kill, when the job is resumed.
-        if reads == MAX_READS || results.files.iter().all(|file| file.is_in_place) {
-            break results;
+        let is_applied =
+            files.iter().all(|file| file.is_in_place) && !delta.as_ref().is_some_and(|delta| delta.is_behind(&newest));
+        let mut files: Vec<CommittedFile> = files.iter().map(committed_file).collect();
+        if files.is_empty() && manifest.spec.format == Format::Parquet {
+            files.extend(empty_file(storage.as_ref(), &placeholder));
+        }
+        // The first commit may have removed the file without rows since.
+        let is_complete = is_applied && (!files.is_empty() || manifest.spec.format != Format::Parquet);
+        if reads == MAX_READS || is_complete {
+            break (newest, files);
         }
         reads += 1;
         thread::sleep(READ_INTERVAL);
     };
-    let placeholder = storage.path().join(PartName::placeholder().to_string());
-    let mut files: Vec<CommittedFile> = results.files.into_iter().map(|file| committed_file(&file)).collect();
-    if files.is_empty()
-        && let Ok((rows, bytes, crc32)) = describe_part(storage.as_ref(), &placeholder)
-    {
-        files.push(CommittedFile { path: placeholder.display().to_string(), rows, bytes, failed: false, crc32 });
-    }
     Ok(Files {
         output: path.display().to_string(),
         format: manifest.spec.format.name(),
-        commit: results.newest.number,
-        delta: delta::undescribed(&manifest).is_none() && manifest.spec.format == Format::Parquet,
+        commit: newest.number,
+        delta: delta.is_some_and(|delta| delta.has_version_of(&newest)),
         rows: files.iter().map(|file| file.rows).sum(),
         bytes: files.iter().map(|file| file.bytes).sum(),
         files,
     })
+}
+
+/// Returns the file without rows that is there before the first commit.
+fn empty_file(storage: &dyn Storage, path: &Path) -> Option<CommittedFile> {
+    let (rows, bytes, crc32) = describe_part(storage, path).ok()?;
+    Some(CommittedFile { path: path.display().to_string(), rows, bytes, failed: false, crc32 })
 }
 
 fn committed_file(file: &ResultFile) -> CommittedFile {

@@ -84,7 +84,7 @@ impl ProblemKind {
                 "restore the directory from a copy, or start over with --if-exists overwrite"
             }
             Self::UnnamedFile => "headgate clean removes it",
-            Self::DeltaLog => "headgate clean rewrites the log",
+            Self::DeltaLog => "headgate clean writes it, and so does the next run",
         }
     }
 }
@@ -149,6 +149,7 @@ pub fn repair(path: &Path, storage: &dyn OpenStorage) -> Result<Verified, JobErr
     let mut next = Commit { parts_sum: parts.sum(), parts: Some(parts.iter().cloned().collect()), ..next };
     (next.totals.parts, next.totals.bytes) = (parts.len(), parts.bytes());
     directory.commit(&next, &parts, None)?;
+    directory.complete(&next, &parts)?;
     let now = Found::read(directory.storage(), path)?;
     Ok(Verified { repaired_rows: Some(lost), ..now.verified(path, false) })
 }
@@ -293,7 +294,11 @@ impl Found {
             return;
         }
         let Some(delta) = DeltaLog::of(manifest, storage) else { return };
-        if !delta.describes(newest, &self.listed.parts) {
+        if delta.is_missing() {
+            let why =
+                "the results have no Delta log: it was removed, or an earlier version of headgate has run the job";
+            self.report(ProblemKind::DeltaLog, why.into());
+        } else if !delta.describes(newest, &self.listed.parts) {
             let message = format!(
                 "the Delta log does not describe the files of commit {}: the commit was interrupted, or the log was damaged or changed by another program",
                 newest.number

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use headgate_core::options::{Format, IfExists};
 use headgate_engine::clean::clean;
+use headgate_engine::status::files;
 use headgate_engine::testing::RunningJob;
 use headgate_engine::verify::verify;
 use serde_json::Value;
@@ -137,6 +138,18 @@ fn a_log_that_was_removed_or_changed_is_rewritten() {
         let linked = bench.parent.path().join("other");
         assert!(!linked.exists() || files_below(&linked).len() == 1, "what a link leads to stays");
     }
+}
+
+#[test]
+fn a_job_of_an_earlier_version_has_no_log_and_nothing_else_is_said_of_it() {
+    let bench = stopped();
+    assert!(files(&bench.out()).unwrap().delta);
+    fs::remove_dir_all(log(&bench)).unwrap();
+    assert!(!files(&bench.out()).unwrap().delta);
+    let found = verify(&bench.out()).unwrap();
+    assert!(found.problems[0].message.starts_with("the results have no Delta log"), "{found:?}");
+    clean(&bench.out(), false, &Recorder::new()).unwrap();
+    assert!(files(&bench.out()).unwrap().delta);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use headgate_core::options::Format;
+use headgate_engine::status::files;
 use headgate_engine::verify::{ProblemKind, repair, verify};
 
 use crate::check::check_finished;
@@ -42,6 +43,20 @@ fn a_crash_at_any_step_of_a_repair_is_repaired_by_the_next() {
             is_last
         });
     }
+}
+
+#[test]
+fn a_job_of_which_nothing_is_left_has_a_file_without_rows() {
+    let bench = finished(Bench::new(Format::Parquet));
+    for kind in ["part", "failed"] {
+        change_a_byte(&file(&bench, kind));
+    }
+    assert_eq!(0, repair(&bench.out(), &Recorder::new()).unwrap().rows);
+    let left = files(&bench.out()).unwrap();
+    assert_eq!((1, 0, true), (left.files.len(), left.rows, left.delta), "{left:?}");
+    assert!(bench.out().join("part-00000000.parquet").exists());
+    bench.run(&Recorder::new()).result.unwrap();
+    check_finished(&bench);
 }
 
 #[test]
