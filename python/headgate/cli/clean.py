@@ -10,8 +10,8 @@ from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
 Removes the files of the job in OUT that no commit names: what a run has left that was killed, and what --keep-replaced
-has kept. If the last commit was interrupted, it is completed first, and a Delta log that lacks it or was removed is
-written. Only part files and temporary files are removed, and nothing while the job runs or if it is damaged."""
+has kept. If the last commit was interrupted, it is completed first, and a Delta log that was removed or damaged is
+rewritten. Only part files and temporary files are removed, and nothing while the job runs or if it is damaged."""
 
 _EXAMPLES: Final = """\
 examples:

@@ -10,15 +10,16 @@ from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
 Lists the files of the newest commit of the job in OUT, one a line: those of succeeded rows first. Together they have
-each row once, also while the job runs. Before the first commit, this is a file of Parquet without rows."""
+each row once, also while the job runs. Before the first commit, this is a Parquet file without rows. After a kill, the
+newest files may be in _headgate/tmp until the job continues."""
 
 _EXAMPLES: Final = """\
 examples:
   headgate files results
   headgate files results --json | jq -r '.files[] | select(.failed) | .path'
 
-the keys of --json, which will not change: output, format, commit (0: none yet), delta (whether the results are a
-Delta table, whose version is the number of the commit), rows, bytes, and files, each with path, rows, bytes, failed and
+the keys of --json, which will not change: output, format, commit (0: none yet), delta (whether there is a
+Delta table with this commit as its version), rows, bytes, and files, each with path, rows, bytes, failed and
 crc32 (of all its bytes)."""
 
 

@@ -8,8 +8,9 @@ use headgate_core::files::storage::OpenStorage;
 use headgate_table::parts::name::PartName;
 use serde::Serialize;
 
-use super::directory::JobDirectory;
+use super::directory::{JobDirectory, left_over};
 use super::heartbeat::RunDescription;
+use super::lock;
 use super::results::{Listed, Results, check_added, part_like_files};
 use super::status;
 
@@ -34,9 +35,15 @@ pub struct CleanedFile {
 /// # Errors
 /// `Output`: there is no job, another process writes to it, or it is damaged; then nothing is removed.
 pub fn clean(path: &Path, dry_run: bool, storage: &dyn OpenStorage) -> Result<Cleaned, JobError> {
-    let run = RunDescription::of_job("clean", &status::manifest(&status::open(path)?)?);
-    let mut directory = JobDirectory::open_locked(path, false, run, storage)?;
-    let storage = directory.storage().clone();
+    let found = status::open(path)?;
+    let run = RunDescription::of_job("clean", &status::manifest(&found)?);
+    let mut directory = None;
+    if dry_run {
+        lock::check_free(found.directory())?;
+    } else {
+        directory = Some(JobDirectory::open_locked(path, false, run, storage)?);
+    }
+    let storage = directory.as_ref().map_or(found, |directory| directory.storage().clone());
     let listed = Listed::read(&storage)?;
     if listed.newest.number == 0 {
         // Files without commits may be all that is left of a job.
@@ -49,15 +56,15 @@ pub fn clean(path: &Path, dry_run: bool, storage: &dyn OpenStorage) -> Result<Cl
     };
     let mut unnamed = part_like_files(storage.as_ref())?;
     unnamed.retain(|name, _| !is_named(name));
-    if !dry_run {
+    if let Some(directory) = &mut directory {
         directory.complete(&listed.newest, &listed.parts)?;
     }
-    let left_over = directory.left_over(&listed.newest)?;
-    if !dry_run {
+    let left_over = left_over(storage.as_ref(), &listed.newest)?;
+    if let Some(directory) = &directory {
         directory.remove_parts(unnamed.keys())?;
         directory.clear_tmp()?;
     }
-    let unnamed = unnamed.into_iter().map(|(name, bytes)| (directory.path_of(&name), bytes));
+    let unnamed = unnamed.into_iter().map(|(name, bytes)| (storage.path().join(name), bytes));
     let files = unnamed.chain(left_over).map(|(path, bytes)| CleanedFile { path: path.display().to_string(), bytes });
     let files: Vec<CleanedFile> = files.collect();
     let bytes = files.iter().map(|file| file.bytes).sum();

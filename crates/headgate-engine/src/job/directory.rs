@@ -253,15 +253,6 @@ impl JobDirectory {
         self.apply(newest, parts, save_format, DeltaLog::complete)
     }
 
-    /// Returns the temporary files that an interrupted run has left, with their sizes: those that the newest commit does not add.
-    pub(super) fn left_over(&self, newest: &Commit) -> Result<Vec<(PathBuf, u64)>, JobError> {
-        let mut found = Vec::new();
-        let looked = files_below(self.storage.as_ref(), &self.tmp(), &mut found);
-        let is_added = |path: &Path| newest.adds.iter().any(|part| unplaced_path(self.root(), &part.name) == path);
-        found.retain(|(path, _)| !is_added(path));
-        looked.map(|()| found).map_err(|error| self.unusable(&error))
-    }
-
     pub(super) fn clear_tmp(&self) -> Result<(), JobError> {
         self.storage.clear(&self.tmp()).map_err(|error| self.unusable(&error))
     }
@@ -514,6 +505,15 @@ fn refuse_foreign(storage: &dyn Storage, fresh: bool) -> Result<(), JobError> {
         Ok(Some(problem)) => Err(JobError::output(problem)),
         Err(error) => Err(unusable(root, &error)),
     }
+}
+
+/// Returns the temporary files that an interrupted run has left, with their sizes: those that the newest commit does not add.
+pub(super) fn left_over(storage: &dyn Storage, newest: &Commit) -> Result<Vec<(PathBuf, u64)>, JobError> {
+    let (root, mut found) = (storage.path(), Vec::new());
+    let looked = files_below(storage, &root.join(OWN_DIRECTORY).join("tmp"), &mut found);
+    let is_added = |path: &Path| newest.adds.iter().any(|part| unplaced_path(root, &part.name) == path);
+    found.retain(|(path, _)| !is_added(path));
+    looked.map(|()| found).map_err(|error| cannot_read(root, &error))
 }
 
 fn files_below(storage: &dyn Storage, path: &Path, found: &mut Vec<(PathBuf, u64)>) -> io::Result<()> {

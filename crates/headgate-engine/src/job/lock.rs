@@ -67,12 +67,26 @@ pub(super) fn acquire(directory: &Directory) -> Result<Lock, JobError> {
     }
     let mut file = directory.file(&path).ok();
     let holder = file.as_mut().and_then(Identity::read).map(|holder| holder.pid);
-    let holder = shown(holder.or_else(|| holder_of(file.as_ref()?)));
-    let directory = directory.path().display();
-    Err(JobError::output(message!(
+    Err(held_by(holder.or_else(|| holder_of(file.as_ref()?)), directory))
+}
+
+/// Checks that no process writes to a job, without a lock: its directory may be on a disk that can't be written to.
+///
+/// # Errors
+/// `Output`: a process writes to it.
+pub(super) fn check_free(directory: &Directory) -> Result<(), JobError> {
+    match holder(directory) {
+        Holder::None => Ok(()),
+        Holder::Process(pid) => Err(held_by(pid, directory)),
+    }
+}
+
+fn held_by(pid: Option<u32>, directory: &Directory) -> JobError {
+    let (holder, directory) = (shown(pid), directory.path().display());
+    JobError::output(message!(
         "another headgate{holder} is writing to {directory}: wait for it, or choose another ",
         OptionName::Output
-    )))
+    ))
 }
 
 fn path_in(directory: &Directory) -> PathBuf {

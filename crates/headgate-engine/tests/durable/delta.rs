@@ -242,7 +242,10 @@ fn kept_files_stay_until_a_later_run_or_clean_removes_them() {
         check_readable(&bench);
         assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
         if cleans {
+            let lock = bench.out().join("_headgate/lock");
+            fs::remove_file(&lock).unwrap();
             let dry = clean(&bench.out(), true, &Recorder::new()).unwrap();
+            assert!(!lock.exists(), "a directory that can't be written to can be inspected");
             assert_eq!((6, 8), (dry.files.len(), count(&bench)));
             assert_eq!(dry, clean(&bench.out(), false, &Recorder::new()).unwrap());
         } else {
