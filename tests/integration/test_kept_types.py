@@ -59,7 +59,8 @@ def kept(*columns: str, form: str = "parquet") -> Path:
     keep = [flag for column in columns for flag in ("--keep", column)]
     command = ["fetch", "rows.parquet", "-o", "out", "--format", form, "--if-exists", "overwrite", "-y", "-c", "1"]
     headgate(*command, *keep, check=0)
-    return Path(f"out/part-00000001.{form}")
+    [part] = Path("out").glob(f"part-*.{form}")
+    return part
 
 
 def as_readers_see(path: Path, name: str) -> dict[str, Any]:
