@@ -28,6 +28,10 @@ def has_ended_with(part: Path) -> bool:
     return part.exists() and package.Job.open(part.parent).status().finished
 
 
+def is_keeping(out: Path) -> bool:
+    return package.Job.open(out).status().state == "keeping"
+
+
 def numbers(files: list[dict[str, object]]) -> list[int]:
     return sorted(row for file in files for row in pq.read_table(str(file["path"]))["row"].to_pylist())
 
@@ -82,14 +86,16 @@ def test_what_was_kept_for_readers_is_removed_by_clean(tmp_path: Path) -> None:
         fetch(origin.url, out, check=3)
         origin.statuses.clear()
         replaced = out / "failed-00000001.parquet"
-        with started("retry", out, "-q", "--keep-replaced", "10m") as process:
-            wait_for(lambda: has_ended_with(out / "part-00000003.parquet"))
-            assert process.poll() is None, "it keeps the file"
+        retry = ("retry", out, "--keep-replaced", "10m")
+        for keeping in (retry, (*retry, "--only", "timeout"), ("fetch", f"{origin.url}/[1-{ROWS}]", "-o", *retry[1:])):
+            with started(*keeping) as process:
+                wait_for(lambda: is_keeping(out))
+                assert process.poll() is None, "it keeps the file"
+                process.send_signal(signal.SIGINT)
+                _, notes = process.communicate(timeout=LONGEST_S)
+            assert 130 == process.returncode
+            assert "replaced files stay in" in notes
             assert replaced.exists()
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=LONGEST_S)
-    assert 130 == process.returncode
-    assert replaced.exists()
     headgate("status", out, check=0)
     assert [str(out / "part-00000003.parquet")] == package.Job.open(out).files()
     foreign, temporary = out / "part-00000077.parquet", out / "_headgate" / "tmp" / "part-00000009.parquet.tmp"

@@ -78,7 +78,7 @@ def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = ""
         return reader_gone(summary)
     if summary.job is not None and finished_already(summary):
         finished = _finished(summary.job, spell, _retry(summary, retry_flags))
-        return "\n".join(map(_format.printable, (finished, *_location(summary))))
+        return "\n".join(map(_format.printable, (finished, *_notes(summary), *_location(summary))))
     return _lines(summary, _headline(summary), spell, of_a_retry=False, retry=_retry(summary, retry_flags))
 
 
@@ -136,7 +136,8 @@ def retry_report(
     if not job.failed:
         chosen = f"matches {spell(Mention('only', ','.join(only)))}" if only else "of the job has failed"
         nothing = f"nothing to retry: no row {chosen}"
-        return nothing if job.finished else f"{nothing}\n{_UNFINISHED}"
+        unfinished = () if job.finished else (_UNFINISHED,)
+        return "\n".join(map(_format.printable, (nothing, *unfinished, *_notes(summary))))
     failed = _format.plural(job.failed, "failed row")
     kinds = ", ".join(f"{kind} {_format.count(number)}" for kind, number in by_frequency(job.errors))
     nothing = f"nothing to retry among the {failed} of the job ({kinds})"
