@@ -241,6 +241,8 @@ pub enum JobErrorKind {
     Output,
     /// A file of the output can't be read or written, or is damaged: an error of this machine, such as a full disk.
     Storage,
+    /// As `Storage`: a file of the output is missing, or was read and is not what was written.
+    Damage,
     /// A fault of headgate itself.
     Internal,
 }
@@ -252,7 +254,7 @@ impl JobErrorKind {
             Self::Usage => "usage",
             Self::Input => "input",
             Self::Output => "output",
-            Self::Storage => "storage",
+            Self::Storage | Self::Damage => "storage",
             Self::Internal => "internal",
         }
     }
@@ -281,6 +283,10 @@ impl JobError {
 
     pub fn storage(message: impl Into<Message>) -> Self {
         Self { kind: JobErrorKind::Storage, message: message.into() }
+    }
+
+    pub fn damage(message: impl Into<Message>) -> Self {
+        Self { kind: JobErrorKind::Damage, message: message.into() }
     }
 
     /// Returns the error of an operation on a file of the output; `operation` is such as `can't write`. If the path itself is

@@ -44,7 +44,7 @@ class Observer:
         with _without_display_errors():
             if received.count > self._announced:
                 self._announced = received.count
-                self._display.say(_announcement(received, self._shutdown_timeout))
+                self._display.say(_announcement(received, self._shutdown_timeout, self._snapshot().in_flight))
                 self._is_stopped = True
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
@@ -107,9 +107,11 @@ def _without_display_errors() -> AbstractContextManager[None]:
     return contextlib.suppress(OSError)
 
 
-def _announcement(received: Signals, shutdown_timeout: float) -> Event:
-    message = "ending now: requests in flight are dropped"
+def _announcement(received: Signals, shutdown_timeout: float, in_flight: int) -> Event:
     if received.count == 1:
-        message = f"stopping: requests in flight get up to {shutdown_timeout:g} s to finish; interrupt again to end now"
+        what = f": requests in flight get up to {shutdown_timeout:g} s to finish" if in_flight else ""
+        message = f"stopping{what}; interrupt again to end now"
+    else:
+        message = "ending now" + (": requests in flight are dropped" if in_flight else "")
     fields = {} if received.first is None else {"signal": received.first.name}
     return Event(name="stop", message=message, level="warning", fields=fields, is_shown=True)

@@ -1,7 +1,7 @@
 //! The scheduler of a run as its workers share it, with the queue that it draws from. A run is stopped here, and rows that wait
 //! are cancelled here.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub(crate) struct SharedScheduler {
     /// What the source waits for besides capacity in `rows`.
     pub(super) window: Arc<Window>,
     scheduler: Mutex<Scheduler>,
+    /// The number of workers that beat.
+    workers: AtomicUsize,
     /// See [`Scheduler::is_needed`].
     is_needed: AtomicBool,
     changed: Notify,
@@ -80,6 +82,7 @@ impl SharedScheduler {
             was_suspended: AtomicBool::new(false),
             retry_on: scheduler.rules().retrying.on.clone(),
             scheduler: Mutex::new(scheduler),
+            workers: AtomicUsize::new(0),
             changed: Notify::new(),
             is_resumable,
             is_interrupted: AtomicBool::new(false),
@@ -184,6 +187,18 @@ impl SharedScheduler {
             waiting.extend(drawn);
             scheduler.cancel(waiting, rows, now)
         })
+    }
+
+    /// Notes that a worker begins to beat.
+    pub(super) fn begin_worker(&self) {
+        self.workers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a worker has ended. After the last one, the run may merge or keep files for any time, and does not stall.
+    pub(super) fn end_worker(&self) {
+        if self.workers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.lock().rest();
+        }
     }
 
     /// Notes that a worker of the run runs.

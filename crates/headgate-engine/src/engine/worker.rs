@@ -189,6 +189,7 @@ impl Worker {
             Ok(share) => {
                 let share = Rc::new(share);
                 let registered = Registered { worker: self.clone(), run, stats: own_stats };
+                share.shared.scheduler.begin_worker();
                 self.shares.borrow_mut().insert(run, (share.clone(), connections));
                 let connections = self.shares.borrow().values().map(|(_, connections)| connections).sum();
                 self.client.pool.borrow_mut().allow(connections);
@@ -217,7 +218,9 @@ impl Drop for Registered {
         // What the worker does from now on is for other runs.
         self.stats.lock().unwrap_or_else(PoisonError::into_inner).busy.stop();
         let mut shares = self.worker.shares.borrow_mut();
-        shares.remove(&self.run);
+        if let Some((share, _)) = shares.remove(&self.run) {
+            share.shared.scheduler.end_worker();
+        }
         if shares.is_empty() {
             self.worker.client.stalls.rest();
         }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use headgate_core::error::JobError;
 use headgate_core::file_name::OWN_DIRECTORY;
+use headgate_core::files::Metadata;
 use headgate_core::files::storage::{Storage, if_found};
 use headgate_core::message;
 use headgate_table::parts::name::{PartName, UNPLACED};
@@ -224,16 +225,29 @@ fn locate(
         return file(place, true);
     }
     let written = unplaced_path(storage.path(), &record.name);
-    let is_whole = |path: &Path| storage.is_file_of(path, record.bytes);
-    if newest.adds.iter().any(|added| added.name == record.name) && is_whole(&written) {
+    let look = |path: &Path| {
+        if_found(storage.metadata(path)).map_err(|error| JobError::of_file("can't read", path.display(), &error))
+    };
+    let is_whole = |there: &Metadata| there.kind == FileType::RegularFile && there.bytes == record.bytes;
+    if newest.adds.iter().any(|added| added.name == record.name) && look(&written)?.as_ref().is_some_and(is_whole) {
         return file(written, false);
     }
-    // The part may have been moved there since the directory was listed.
-    if found.is_none() && is_whole(&place) {
-        return file(place, true);
-    }
     let (shown, bytes, rows) = (place.display(), record.bytes, record.rows);
-    Err(JobError::storage(match found {
+    if found.is_none()
+        && let Some(there) = look(&place)?
+    {
+        // The part may have been moved there since the directory was listed.
+        if is_whole(&there) {
+            return file(place, true);
+        }
+        if there.kind != FileType::RegularFile {
+            let what = if there.kind == FileType::Symlink { "a symbolic link" } else { "not a regular file" };
+            return Err(JobError::output(message!(
+                "{shown} is {what}: move the file with its {rows} rows there itself; parts on another disk need a mount"
+            )));
+        }
+    }
+    Err(JobError::damage(match found {
         None => message!("{shown} is missing, and with it {rows} rows; ", part_advice()),
         Some(found) => {
             message!("{shown} is damaged: it has {found} bytes and should have {bytes}; ", part_advice())

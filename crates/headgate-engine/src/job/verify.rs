@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
-use headgate_core::error::JobError;
+use headgate_core::error::{JobError, JobErrorKind};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
+use headgate_core::message;
 use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::{read_columns, recovery_advice};
 use roaring::RoaringTreemap;
@@ -92,7 +93,7 @@ impl ProblemKind {
 /// Verifies the job in a directory. Nothing is changed.
 ///
 /// # Errors
-/// `Output`: there is no job, its log can't be read, or the job replaces files faster than they are read.
+/// `Output`: there is no job, its log or a file can't be read, or the job replaces files faster than they are read.
 pub fn verify(path: &Path) -> Result<Verified, JobError> {
     let storage = status::open(path)?;
     let log = CommitLog::new(storage.clone());
@@ -165,6 +166,17 @@ fn refusal(manifest: &Manifest, damaged: &[PartRecord]) -> Option<String> {
         .then(|| "bodies of lost rows were saved as files, and only a damaged file names them".into())
 }
 
+/// Returns the error of a file that can't be read. It is not taken for damage, because a repair would remove the file.
+fn unread(error: JobError) -> JobError {
+    match error.kind {
+        JobErrorKind::Storage => JobError::storage(message!(
+            error.message,
+            ": the file may be intact, so nothing was changed; verify the job once more when it can be read"
+        )),
+        _ => error,
+    }
+}
+
 /// What is in the directory of a job.
 struct Found {
     listed: Listed,
@@ -200,7 +212,10 @@ impl Found {
         for record in records {
             let file = found.listed.file(storage.as_ref(), &record);
             if let Err(error) = file.and_then(|file| found.add(storage.as_ref(), &file, &schema)) {
-                // Here is other advice.
+                if error.kind != JobErrorKind::Damage {
+                    return Err(unread(error));
+                }
+                // The problem has advice of its own, which includes a repair.
                 let (message, advice) = (error.to_string(), format!("; {}", recovery_advice()));
                 found.report(ProblemKind::DamagedFile, message.strip_suffix(&advice).unwrap_or(&message).to_owned());
                 found.damaged.push(record);
@@ -219,21 +234,21 @@ impl Found {
 
     /// Adds the rows of a file, if it is intact.
     fn add(&mut self, storage: &dyn Storage, file: &ResultFile, schema: &SchemaRef) -> Result<(), JobError> {
-        let (mut its, mut twice) = (RoaringTreemap::new(), 0);
+        let (mut rows_of_file, mut duplicates) = (RoaringTreemap::new(), 0);
         let (mut errors, mut count) = (Vec::new(), 0);
         let is_failed = file.record.kind() == PartKind::Failed;
         for batch in read_columns(storage, &file.path, file.record.crc32, schema, &OUTCOME_COLUMNS)? {
             let batch = batch?;
             for row in rows(&batch)? {
-                twice += u64::from(!its.insert(row as u64));
+                duplicates += u64::from(!rows_of_file.insert(row as u64));
             }
             count += batch.num_rows() as u64;
             if is_failed {
                 errors.extend(outcomes(&batch));
             }
         }
-        twice += its.intersection_len(&self.rows);
-        self.rows |= its;
+        duplicates += rows_of_file.intersection_len(&self.rows);
+        self.rows |= rows_of_file;
         if is_failed {
             self.failed += count;
         } else {
@@ -243,8 +258,8 @@ impl Found {
             *self.errors.entry(kind).or_default() += 1;
         }
         let shown = file.path.display();
-        if twice > 0 {
-            self.report(ProblemKind::RowsTwice, format!("{} rows of {shown} are there twice", grouped(twice)));
+        if duplicates > 0 {
+            self.report(ProblemKind::RowsTwice, format!("{} rows of {shown} are there twice", grouped(duplicates)));
         }
         if count != file.record.rows {
             let committed = grouped(file.record.rows);

@@ -47,7 +47,7 @@ fn part_hash(part: &Value) -> u128 {
 
 fn check_refused(bench: &Bench, named: &str) {
     let error = bench.run(&Recorder::new()).result.unwrap_err();
-    assert!(matches!(error.kind, JobErrorKind::Output | JobErrorKind::Storage), "{error}");
+    assert!(matches!(error.kind, JobErrorKind::Output | JobErrorKind::Storage | JobErrorKind::Damage), "{error}");
     assert!(error.to_string().contains(named), "{named}: {error}");
 }
 

@@ -42,7 +42,7 @@ fn files_of_ours(bench: &Bench) -> Vec<PathBuf> {
 fn check_refused(bench: &Bench, named: &str) {
     let before = contents(bench);
     let error = open_error(bench);
-    assert!(matches!(error.kind, JobErrorKind::Output | JobErrorKind::Storage), "{error}");
+    assert!(matches!(error.kind, JobErrorKind::Output | JobErrorKind::Storage | JobErrorKind::Damage), "{error}");
     assert!(error.to_string().contains(named), "{named}: {error}");
     assert_eq!(before, contents(bench), "{error}");
 }

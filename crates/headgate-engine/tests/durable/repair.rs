@@ -1,8 +1,15 @@
 //! Repairs of damaged jobs, with a crash between any two steps.
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
+use headgate_core::files::Directory;
+use headgate_core::files::storage::{Disk, Storage};
 use headgate_core::options::Format;
 use headgate_engine::status::files;
 use headgate_engine::verify::{ProblemKind, repair, verify};
@@ -12,6 +19,9 @@ use crate::damage::change_a_byte;
 use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
 use crate::power::files_below;
 use crate::storage::Recorder;
+
+/// Too many open files.
+const EMFILE: i32 = 24;
 
 fn finished(bench: Bench) -> Bench {
     bench.run(&Recorder::new()).result.unwrap();
@@ -89,4 +99,62 @@ fn rows_with_saved_bodies_are_not_repaired_because_their_names_stay_used() {
     assert_eq!(Some(2 * ROWS / 5), repair(&bench.out(), &Recorder::new()).unwrap().repaired_rows);
     bench.run(&Recorder::new()).result.unwrap();
     check_finished(&bench);
+}
+
+/// A disk on which the first part can't be opened or read once.
+#[derive(Debug)]
+struct Unreadable {
+    directory: Directory,
+    has_failed: AtomicBool,
+    opens: bool,
+}
+
+impl Storage for Unreadable {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    fn read(&self, path: &Path) -> io::Result<File> {
+        let is_part = ["part-", "failed-"].iter().any(|kind| path.file_name().unwrap().to_str().unwrap().starts_with(kind));
+        if !is_part || self.has_failed.swap(true, SeqCst) {
+            return self.directory.file(path);
+        }
+        // The memory of this process has nothing at its first address: reading it is EIO.
+        if self.opens { File::open("/proc/self/mem") } else { Err(io::Error::from_raw_os_error(EMFILE)) }
+    }
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_no_damage_and_stays() {
+    for (format, opens) in FORMATS.into_iter().flat_map(|format| [false, true].map(|opens| (format, opens))) {
+        let bench = finished(Bench::new(format));
+        let before = files_below(&bench.out());
+        let disk = |directory: Directory| -> Arc<dyn Storage> {
+            Arc::new(Unreadable { directory, has_failed: AtomicBool::new(false), opens })
+        };
+        let refused = repair(&bench.out(), &disk).unwrap_err().to_string();
+        let cause = if opens { "input/output error" } else { "too many open files" };
+        assert!(refused.contains("can't read") && refused.to_lowercase().contains(cause), "{refused}");
+        assert!(refused.contains("may be intact, so nothing was changed"), "{refused}");
+        assert_eq!(before, files_below(&bench.out()));
+        check_finished(&bench);
+        assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
+    }
+}
+
+#[test]
+fn a_link_in_place_of_a_part_is_called_one_and_stays() {
+    for format in FORMATS {
+        let bench = finished(Bench::new(format));
+        let (part, moved) = (file(&bench, "part"), bench.parent.path().join("moved"));
+        fs::rename(&part, &moved).unwrap();
+        symlink(&moved, &part).unwrap();
+        for refused in [verify(&bench.out()), repair(&bench.out(), &Disk)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(&format!("{} is a symbolic link: move the file", part.display())), "{refused}");
+        }
+        assert!(part.is_symlink());
+        fs::rename(&moved, &part).unwrap();
+        check_finished(&bench);
+    }
 }

@@ -8,6 +8,7 @@ pub mod ndjson;
 pub mod parquet;
 pub mod paths;
 pub mod read;
+mod read_error;
 pub mod time;
 pub mod writer;
 

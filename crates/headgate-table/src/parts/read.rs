@@ -25,6 +25,7 @@ use super::ndjson::decode::LineDecoder;
 use super::ndjson::keys::base64_name;
 use super::ndjson::read::NdjsonBatches;
 use super::parquet::read::{self as parquet, ParquetBatches};
+use super::read_error::ReadError;
 use crate::columns::schema::schema;
 
 /// The maximum length of the line whose keys are read.
@@ -96,7 +97,7 @@ pub fn read_unchecked(path: &Path, schema: &SchemaRef, columns: &[&str]) -> Resu
     Ok(part)
 }
 
-fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
+pub(super) fn batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
     if is_parquet(path) {
         return parquet_batches(file, path, schema);
     }
@@ -154,7 +155,7 @@ fn without_omitted(columns: SchemaRef, lines: &[PathBuf]) -> SchemaRef {
 
 /// Returns the rows of a Parquet part, as [`read_part`] does, from an open file.
 pub(super) fn parquet_batches(file: File, path: &Path, schema: &SchemaRef) -> Result<PartBatches, JobError> {
-    let batches = ParquetBatches::new(file, schema).map_err(|problem| damaged(path, &problem))?;
+    let batches = ParquetBatches::new(file, schema).map_err(|error| unreadable(path, error, None))?;
     Ok(PartBatches { path: path.to_owned(), rows: 0, batches: FormatBatches::Parquet(batches) })
 }
 
@@ -181,9 +182,9 @@ impl Iterator for PartBatches {
                 Some(Ok(batch))
             }
             Ok(None) => None,
-            Err(problem) => {
+            Err(error) => {
                 self.batches = FormatBatches::Ended;
-                Some(Err(damaged(&self.path, &format!("after {} rows: {problem}", self.rows))))
+                Some(Err(unreadable(&self.path, error, Some(self.rows))))
             }
         }
     }
@@ -285,10 +286,12 @@ pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<
 
 fn unlike_committed(error: &io::Error) -> JobError {
     let cause = cause(error);
-    JobError::storage(match error.kind() {
-        io::ErrorKind::InvalidData => message!("{cause}; ", part_advice()),
-        _ => cause.into(),
-    })
+    match error.kind() {
+        io::ErrorKind::InvalidData | io::ErrorKind::NotFound => {
+            JobError::damage(message!("{cause}; ", part_advice()))
+        }
+        _ => JobError::storage(cause),
+    }
 }
 
 /// Opens a file that is open once more, with a position of its own, even if it has no name any more. `None`: /proc is missing.
@@ -302,6 +305,15 @@ pub fn is_parquet(path: &Path) -> bool {
     name.strip_suffix(UNPLACED).unwrap_or(name).ends_with(".parquet")
 }
 
+fn unreadable(path: &Path, error: ReadError, after_rows: Option<u64>) -> JobError {
+    match error {
+        ReadError::System(error) => JobError::of_file("can't read", path.display(), &error),
+        ReadError::Content(problem) => {
+            damaged(path, &after_rows.map_or_else(|| problem.clone(), |rows| format!("after {rows} rows: {problem}")))
+        }
+    }
+}
+
 /// Returns an error with the beginning of `problem`, which may quote any content of the file, at any length.
 fn damaged(path: &Path, problem: &str) -> JobError {
     const MAX_CHARACTERS: usize = 300;
@@ -312,5 +324,5 @@ fn damaged(path: &Path, problem: &str) -> JobError {
         .collect();
     let more = if problem.chars().nth(MAX_CHARACTERS).is_some() { "…" } else { "" };
     let path = path.display();
-    JobError::storage(message!("{path}: damaged: {shown}{more}; ", part_advice()))
+    JobError::damage(message!("{path}: damaged: {shown}{more}; ", part_advice()))
 }

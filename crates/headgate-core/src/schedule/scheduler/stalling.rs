@@ -24,6 +24,11 @@ impl Scheduler {
         self.end_stall(stall, now.monotonic)
     }
 
+    /// Stops the beats: no worker of the run is left.
+    pub fn rest(&mut self) {
+        self.clock.rest();
+    }
+
     /// Returns whether there may have been a stall that was not observed yet.
     pub fn is_late(&self, now: Instant) -> bool {
         self.clock.late_from().is_some_and(|late| late <= now)

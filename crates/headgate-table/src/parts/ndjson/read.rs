@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 
 use arrow_array::RecordBatch;
-use headgate_core::error::cause;
 use headgate_core::row::{MAX_BATCH_BYTES, MAX_BATCH_ROWS};
 use memchr::memchr;
 
 use super::decode::LineDecoder;
 use crate::parts::checksum::BUFFER_BYTES;
+use crate::parts::read_error::ReadError;
 
 pub(in crate::parts) struct NdjsonBatches {
     lines: BufReader<File>,
@@ -21,10 +21,10 @@ impl NdjsonBatches {
         Self { lines: BufReader::with_capacity(BUFFER_BYTES, file), decoder }
     }
 
-    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, ReadError> {
         let mut bytes = 0;
         while bytes < MAX_BATCH_BYTES || self.decoder.is_within_row() {
-            let buffer = self.lines.fill_buf().map_err(|error| cause(&error))?;
+            let buffer = self.lines.fill_buf()?;
             if buffer.is_empty() {
                 break;
             }
@@ -37,6 +37,6 @@ impl NdjsonBatches {
                 break;
             }
         }
-        self.decoder.take().map_err(|error| error.to_string())
+        Ok(self.decoder.take().map_err(|error| error.to_string())?)
     }
 }

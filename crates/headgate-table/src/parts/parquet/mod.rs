@@ -2,6 +2,7 @@
 
 mod body;
 mod copy;
+mod file;
 mod pages;
 pub(crate) mod read;
 pub mod write;

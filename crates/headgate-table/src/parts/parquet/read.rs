@@ -10,9 +10,13 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
+use parquet::file::reader::ChunkReader;
+
+use super::file::ReadFile;
+use crate::parts::read_error::ReadError;
 
 pub(in crate::parts) struct ParquetBatches {
-    file: File,
+    file: ReadFile,
     metadata: ArrowReaderMetadata,
     projection: ProjectionMask,
     next_group: usize,
@@ -29,9 +33,10 @@ pub(in crate::parts) fn rows(file: &File) -> Result<u64, String> {
 }
 
 impl ParquetBatches {
-    pub(in crate::parts) fn new(file: File, schema: &SchemaRef) -> Result<Self, String> {
+    pub(in crate::parts) fn new(file: File, schema: &SchemaRef) -> Result<Self, ReadError> {
+        let file = ReadFile::new(file);
         let with_schema = ArrowReaderOptions::new().with_schema(schema.clone());
-        let stored = caught(|| load(&file))?;
+        let stored = caught(|| load(&file)).map_err(|problem| file.explain(problem))?;
         let metadata = ArrowReaderMetadata::try_new(stored.metadata().clone(), with_schema)
             .map_err(|error| format!("it has other columns than the job: {error}"))?;
         Ok(Self { file, metadata, projection: ProjectionMask::all(), next_group: 0, group: None })
@@ -43,8 +48,8 @@ impl ParquetBatches {
     }
 
     /// Returns the next batch, or `None` at the end. It must not be called again after an error.
-    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
-        caught(|| {
+    pub(in crate::parts) fn next_batch(&mut self) -> Result<Option<RecordBatch>, ReadError> {
+        let batch = caught(|| {
             loop {
                 if let Some(batch) = self.group.as_mut().and_then(Iterator::next) {
                     return batch.map(Some).map_err(|error| error.to_string());
@@ -55,14 +60,14 @@ impl ParquetBatches {
                 self.group = Some(self.open_group(self.next_group)?);
                 self.next_group += 1;
             }
-        })
+        });
+        batch.map_err(|problem| self.file.explain(problem))
     }
 
     fn open_group(&self, index: usize) -> Result<ParquetRecordBatchReader, String> {
         let group = self.metadata.metadata().row_group(index);
         let size = |number: i64| u64::try_from(number).unwrap_or_default();
-        let file = self.file.try_clone().map_err(|error| error.to_string())?;
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+        ParquetRecordBatchReaderBuilder::new_with_metadata(self.file.clone(), self.metadata.clone())
             .with_projection(self.projection.clone())
             .with_row_groups(vec![index])
             .with_batch_size(rows_of_a_batch(size(group.total_byte_size()), size(group.num_rows())))
@@ -71,7 +76,7 @@ impl ParquetBatches {
     }
 }
 
-fn load(file: &File) -> Result<ArrowReaderMetadata, String> {
+fn load(file: &impl ChunkReader) -> Result<ArrowReaderMetadata, String> {
     ArrowReaderMetadata::load(file, ArrowReaderOptions::new()).map_err(|error| error.to_string())
 }
 

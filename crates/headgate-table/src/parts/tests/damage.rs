@@ -20,7 +20,7 @@ fn failure(path: &Path, schema: &SchemaRef) -> (JobError, usize) {
 }
 
 fn assert_damaged(path: &Path, error: &JobError) {
-    assert_eq!(JobErrorKind::Storage, error.kind);
+    assert_eq!(JobErrorKind::Damage, error.kind);
     assert!(error.to_string().starts_with(&format!("{}: damaged: ", path.display())), "{}", error.to_string());
     assert!(
         error.to_string().ends_with(
@@ -30,6 +30,18 @@ fn assert_damaged(path: &Path, error: &JobError) {
         error.to_string()
     );
     assert!(error.to_string().len() < 1000 && !error.to_string().contains(char::is_control), "{}", error.to_string());
+}
+
+#[test]
+fn a_part_that_cannot_be_read_is_not_damaged() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["part.parquet", "part.ndjson"] {
+        // A directory can be opened, and can't be read.
+        let (path, file) = (directory.path().join(name), fs::File::open(directory.path()).unwrap());
+        let batches = crate::parts::read::batches(file, &path, &succeeded([]).schema());
+        let error = batches.and_then(|mut batches| batches.next().unwrap()).err().unwrap();
+        assert!(error.to_string().contains("can't read") && error.kind != JobErrorKind::Damage, "{error}");
+    }
 }
 
 #[test]
