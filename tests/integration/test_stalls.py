@@ -15,7 +15,7 @@ import pytest
 
 from support.origin import changing
 from support.results import table
-from support.run import LONGEST_S, get, serving, started, stats, wait_for, wait_for_requests
+from support.run import LONGEST_S, get, headgate, serving, started, stats, wait_for, wait_for_requests
 
 TIMEOUT_S: Final = "4"
 STOPPED_S: Final = 5
@@ -239,3 +239,21 @@ def test_a_caller_waits_until_the_deadline_at_most_and_a_job_has_the_time_that_i
             printed, _ = client.communicate(timeout=LONGEST_S)
             figures = ended(job, summary)
     assert ("TotalTimeout", {"200": 1}) == (printed.strip(), figures["statuses"])
+
+
+def test_a_process_that_keeps_files_for_readers_is_not_stopped(tmp_path: Path) -> None:
+    out, log = tmp_path / "out", tmp_path / "log.ndjson"
+    with changing() as origin:
+        origin.statuses |= {"/2": 503}
+        headgate("fetch", f"{origin.url}/[1-3]", "-o", out, "-q", "--retries", "0", check=3)
+        origin.statuses.clear()
+        keep = ("--keep-replaced", "10m", "--log-file", log, "--log-format", "json", "--log-interval", "100ms")
+        with started("retry", out, *keep) as process:
+            wait_for(lambda: log.exists() and '"keep"' in log.read_text())
+            kept_at = log.read_text().count("\n")
+            wait_for(lambda: log.read_text().count("\n") > kept_at + 5)
+            process.send_signal(signal.SIGTERM)
+            _, stderr = process.communicate(timeout=LONGEST_S)
+    assert '"stop"' in log.read_text()
+    assert '"stall"' not in log.read_text()
+    assert "requests in flight get" not in stderr, stderr
