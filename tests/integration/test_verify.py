@@ -1,18 +1,25 @@
 """`headgate files`, `verify` and `clean`: files of a commit, whether they are sound, and those that no commit names."""
 
+import contextlib
 import json
+import os
 import signal
+import threading
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import headgate as package
-from support import ledger
+from support import commits, ledger
 from support.origin import changing
 from support.run import LONGEST_S, headgate, serving, started, wait_for, wait_for_requests
 
 ROWS = 20
+ENDLESS_BYTES = 1 << 40
+ENDLESS_SUM = "2e172e6917dd8b02998b6e40d1a2c24c"
+"""The XXH3-128 of `part-00000001.parquet 20 1099511627776 7`, as a commit has it for its list of parts."""
 
 
 def fetch(url: str, out: Path, *flags: str, check: int) -> None:
@@ -172,3 +179,56 @@ def test_a_repair_of_rows_whose_bodies_are_files_is_refused(tmp_path: Path) -> N
         assert "bodies of lost rows were saved as files" in headgate("verify", out, "--repair", check=2).stderr
     assert part.exists()
     assert ROWS == len(list(out.glob("*.bin")))
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Returns a job whose newest commit adds a file that takes long to read: it is as long as that, and nearly empty."""
+    out = tmp_path / "out"
+    with changing() as origin:
+        fetch(origin.url, out, check=0)
+    (part,) = out.glob("part-*.parquet")
+    newest = max(commits.log_of(out).glob("*.json"))
+    record = json.loads(newest.read_text())["record"]
+    (listed,) = record["parts"]
+    added = listed | {"bytes": ENDLESS_BYTES, "crc32": 7}
+    record |= {"adds": [added], "parts": [added], "parts_sum": ENDLESS_SUM}
+    record["totals"]["bytes"] = ENDLESS_BYTES
+    commits.rewrite(newest, record)
+    os.truncate(part, ENDLESS_BYTES)
+    return out
+
+
+@pytest.mark.parametrize("command", [["verify"], ["verify", "--repair"], ["clean"]])
+def test_an_interrupt_ends_a_command_that_reads_results(command: list[str], endless: Path) -> None:
+    before = sorted(endless.rglob("*"))
+    (part,) = endless.glob("part-*.parquet")
+    with started(*command, endless) as process:
+        wait_for(lambda: str(part) in opened_by(process.pid))
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=LONGEST_S)
+    assert (130, "interrupted\n") == (process.returncode, stderr)
+    assert before == sorted(endless.rglob("*"))
+
+
+def test_an_interrupt_of_a_program_that_verifies_raises(endless: Path) -> None:
+    (part,) = endless.glob("part-*.parquet")
+
+    def interrupt() -> None:
+        wait_for(lambda: str(part) in opened_by(os.getpid()))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        package.Job.open(endless).verify()
+    thread.join()
+
+
+def opened_by(pid: int) -> list[str]:
+    """Returns the files that a process has open."""
+    found = []
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # it was closed meanwhile
+            found.append(str(descriptor.readlink()))
+    return found

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import subprocess
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +45,14 @@ class Commit:
 def log_of(directory: Path) -> Path:
     """Returns the directory of the commits of a job."""
     return directory / "_headgate" / "log"
+
+
+def rewrite(path: Path, record: dict[str, Any]) -> None:
+    """Replaces the record of a commit, and its checksum."""
+    version: int = json.loads(path.read_text())["format_version"]
+    text = json.dumps(record)
+    checksum = zlib.crc32(version.to_bytes(4, "little") + text.encode())
+    path.write_text(f'{{"format_version": {version}, "crc32": {checksum}, "record": {text}}}\n')
 
 
 def newest_name(directory: Path) -> str:

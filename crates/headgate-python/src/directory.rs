@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_core::files::storage::Disk;
+use headgate_core::error::JobError;
+use headgate_core::files::storage::OpenStorage;
 use headgate_engine::set::ChangeResult;
 use headgate_engine::{SettingsChange, clean, report, set, status, verify};
 use pyo3::prelude::*;
 
 use crate::error::to_python;
+use crate::interruptible::Interruptible;
 use crate::json::to_json;
 use crate::rows::RowStream;
 
@@ -73,14 +75,26 @@ pub(crate) fn job_files(py: Python<'_>, output: PathBuf) -> PyResult<String> {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
 pub(crate) fn job_clean(py: Python<'_>, output: PathBuf, dry_run: bool) -> PyResult<String> {
-    let cleaned = py.detach(|| clean::clean(&output, dry_run, &Disk)).map_err(|error| to_python(py, &error))?;
-    to_json(py, &cleaned)
+    to_json(py, &interruptible(py, |disk| clean::clean(&output, dry_run, disk))?)
 }
 
 /// Verifies the results, and repairs them if `repair` says so. Returns `headgate_engine::verify::Verified` as JSON.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes ownership of converted arguments")]
 pub(crate) fn job_verify(py: Python<'_>, output: PathBuf, repair: bool) -> PyResult<String> {
-    let verified = py.detach(|| if repair { verify::repair(&output, &Disk) } else { verify::verify(&output) });
-    to_json(py, &verified.map_err(|error| to_python(py, &error))?)
+    let verify = if repair { verify::repair } else { verify::verify };
+    to_json(py, &interruptible(py, |disk| verify(&output, disk))?)
+}
+
+/// Does something that reads for long, and ends it if a signal handler raises, as that of Ctrl-C does.
+fn interruptible<T: Send>(
+    py: Python<'_>,
+    work: impl Send + FnOnce(&dyn OpenStorage) -> Result<T, JobError>,
+) -> PyResult<T> {
+    let disk = Interruptible::default();
+    let result = py.detach(|| work(&disk));
+    if let Some(raised) = disk.take_raised() {
+        return Err(raised);
+    }
+    result.map_err(|error| to_python(py, &error))
 }

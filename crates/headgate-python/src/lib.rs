@@ -18,6 +18,7 @@ mod directory;
 mod error;
 mod fork_safe;
 mod gil;
+mod interruptible;
 mod json;
 mod mock;
 mod option_reader;

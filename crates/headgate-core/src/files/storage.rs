@@ -23,6 +23,11 @@ pub trait Storage: Debug + Send + Sync {
         self.directory().file(path)
     }
 
+    /// Returns an error if the user has interrupted the command. What reads long files calls it every few MB.
+    fn check_interrupt(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Opens a file to read it and write to its end.
     fn append(&self, path: &Path) -> io::Result<File> {
         self.directory().file_to_append(path)

@@ -94,8 +94,8 @@ impl ProblemKind {
 ///
 /// # Errors
 /// `Output`: there is no job, its log or a file can't be read, or the job replaces files faster than they are read.
-pub fn verify(path: &Path) -> Result<Verified, JobError> {
-    let storage = status::open(path)?;
+pub fn verify(path: &Path, storage: &dyn OpenStorage) -> Result<Verified, JobError> {
+    let storage = storage.open(status::open(path)?.directory().clone());
     let log = CommitLog::new(storage.clone());
     let mut reads = 1;
     loop {
@@ -239,6 +239,7 @@ impl Found {
         let is_failed = file.record.kind() == PartKind::Failed;
         for batch in read_columns(storage, &file.path, file.record.crc32, schema, &OUTCOME_COLUMNS)? {
             let batch = batch?;
+            storage.check_interrupt().map_err(|error| JobError::of_file("can't read", file.path.display(), &error))?;
             for row in rows(&batch)? {
                 duplicates += u64::from(!rows_of_file.insert(row as u64));
             }

@@ -18,6 +18,7 @@ pub struct JobProgress {
     input_rows: OnceLock<u64>,
     kept_until: Mutex<Option<Instant>>,
     left_replaced: AtomicU64,
+    kept_since: OnceLock<Instant>,
 }
 
 impl JobProgress {
@@ -30,6 +31,7 @@ impl JobProgress {
             input_rows: OnceLock::new(),
             kept_until: Mutex::default(),
             left_replaced: AtomicU64::new(0),
+            kept_since: OnceLock::new(),
         }
     }
 
@@ -79,8 +81,19 @@ impl JobProgress {
         *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn keep_until(&self, until: Option<Instant>) {
-        *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    /// Returns since when the run only keeps files for readers, if it has.
+    pub(crate) fn kept_since(&self) -> Option<Instant> {
+        self.kept_since.get().copied()
+    }
+
+    /// Notes at this time that replaced files stay until then.
+    pub(super) fn keep_until(&self, until: Instant, now: Instant) {
+        self.kept_since.get_or_init(|| now);
+        *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+    }
+
+    pub(super) fn end_keeping(&self) {
+        *self.kept_until.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Returns the number of replaced files that the run has left, because it was stopped while it kept them for readers.

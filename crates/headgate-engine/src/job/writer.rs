@@ -464,7 +464,8 @@ impl JobWriter {
     /// Waits until the replaced files have been kept for as long as they should be, and removes them. They stay if the job is stopped.
     pub(super) fn wait_for_readers(&mut self, stopped: &dyn Fn() -> bool) -> Result<(), JobError> {
         while let Some(due) = self.replaced.next_due() {
-            let left = due.saturating_duration_since((self.clock)());
+            let now = (self.clock)();
+            let left = due.saturating_duration_since(now);
             if left.is_zero() {
                 self.remove_replaced(0)?;
                 continue;
@@ -473,12 +474,12 @@ impl JobWriter {
                 self.progress.leave_replaced(self.replaced.len());
                 return Ok(());
             }
-            self.progress.keep_until(Some(due));
+            self.progress.keep_until(due, now);
             // A virtual clock jumps to registered times only.
             let _registered = virtual_clock::call_at(due, || ());
             thread::sleep(left.min(STOP_CHECK_INTERVAL));
         }
-        self.progress.keep_until(None);
+        self.progress.end_keeping();
         Ok(())
     }
 

@@ -101,7 +101,10 @@ impl Reporter {
 
     /// Returns the totals up to now, or to the end of the run. CPU time and memory are those of the whole process.
     pub(super) fn summary(&self) -> Summary {
-        let ended = self.done.at().unwrap_or_else(Moment::now);
+        let mut ended = self.done.at().unwrap_or_else(Moment::now);
+        // All results are committed then: what it keeps for readers takes none of its time.
+        let kept_since = self.state.as_ref().and_then(|state| state.progress.kept_since());
+        ended.at = kept_since.map_or(ended.at, |since| since.min(ended.at));
         let mut summary = self.monitor().summary(&ended);
         summary.job = self.state.as_ref().map(|state| state.figures(summary.rows_known));
         (summary.requests, summary.max_requests) = (self.budgets.requests.used(), self.budgets.requests.max());

@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use headgate_core::files::storage::Disk;
 use headgate_core::options::{Format, IfExists};
 use headgate_engine::clean::clean;
 use headgate_engine::status::files;
@@ -125,11 +126,11 @@ fn a_log_that_was_removed_or_changed_is_rewritten() {
     for (index, change) in changes.iter().enumerate() {
         let bench = stopped();
         change(&bench);
-        let found = verify(&bench.out()).unwrap();
+        let found = verify(&bench.out(), &Disk).unwrap();
         assert_eq!(1, found.problems.len(), "{index}: {found:?}");
         clean(&bench.out(), false, &Recorder::new()).unwrap();
         check_delta_is_current(&bench.out());
-        assert_eq!(0, verify(&bench.out()).unwrap().problem_count, "{index}");
+        assert_eq!(0, verify(&bench.out(), &Disk).unwrap().problem_count, "{index}");
 
         let bench = stopped();
         change(&bench);
@@ -240,7 +241,7 @@ fn kept_files_stay_until_a_later_run_or_clean_removes_them() {
         bench.run(&Recorder::new()).result.unwrap();
         assert_eq!(2 + 6, count(&bench), "{:?}", parquet_files(&bench));
         check_readable(&bench);
-        assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
+        assert_eq!(0, verify(&bench.out(), &Disk).unwrap().problem_count);
         if cleans {
             let lock = bench.out().join("_headgate/lock");
             fs::remove_file(&lock).unwrap();

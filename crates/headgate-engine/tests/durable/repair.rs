@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use headgate_core::files::Directory;
 use headgate_core::files::storage::{Disk, Storage};
@@ -49,7 +49,7 @@ fn a_crash_at_any_step_of_a_repair_is_repaired_by_the_next() {
             assert_eq!(if kind == "part" { 2 * ROWS / 5 } else { 3 * ROWS / 5 }, repaired.rows);
             bench.run(&Recorder::new()).result.unwrap();
             check_finished(&bench);
-            assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
+            assert_eq!(0, verify(&bench.out(), &Disk).unwrap().problem_count);
             is_last
         });
     }
@@ -76,7 +76,7 @@ fn a_crash_of_the_job_leaves_nothing_that_verify_calls_damage() {
             let bench = Bench::new(format);
             let disk = Recorder::crashing_at(step);
             bench.run(&disk);
-            if let Ok(found) = verify(&bench.out()) {
+            if let Ok(found) = verify(&bench.out(), &Disk) {
                 let problems = found.problems.iter().filter(|problem| problem.kind != ProblemKind::DeltaLog);
                 assert_eq!(0, problems.count(), "after step {step}: {found:?}");
             }
@@ -138,7 +138,7 @@ fn a_part_that_cannot_be_read_is_no_damage_and_stays() {
         assert!(refused.contains("may be intact, so nothing was changed"), "{refused}");
         assert_eq!(before, files_below(&bench.out()));
         check_finished(&bench);
-        assert_eq!(0, verify(&bench.out()).unwrap().problem_count);
+        assert_eq!(0, verify(&bench.out(), &Disk).unwrap().problem_count);
     }
 }
 
@@ -149,12 +149,57 @@ fn a_link_in_place_of_a_part_is_called_one_and_stays() {
         let (part, moved) = (file(&bench, "part"), bench.parent.path().join("moved"));
         fs::rename(&part, &moved).unwrap();
         symlink(&moved, &part).unwrap();
-        for refused in [verify(&bench.out()), repair(&bench.out(), &Disk)] {
+        for refused in [verify(&bench.out(), &Disk), repair(&bench.out(), &Disk)] {
             let refused = refused.unwrap_err().to_string();
             assert!(refused.contains(&format!("{} is a symbolic link: move the file", part.display())), "{refused}");
         }
         assert!(part.is_symlink());
         fs::rename(&moved, &part).unwrap();
+        check_finished(&bench);
+    }
+}
+
+/// A disk whose user interrupts the command after some looks for that.
+#[derive(Debug)]
+struct Interrupted {
+    directory: Directory,
+    looks: AtomicUsize,
+}
+
+impl Storage for Interrupted {
+    fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    fn check_interrupt(&self) -> io::Result<()> {
+        let left = self.looks.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| io::Error::other("interrupted"))
+    }
+}
+
+#[test]
+fn an_interrupt_changes_nothing() {
+    for format in FORMATS {
+        let bench = Bench::new(format);
+        bench.run_batches(&Recorder::new(), 1).result.unwrap();
+        let before = files_below(&bench.out());
+        let part = file(&bench, "part");
+        let sound = fs::read(&part).unwrap();
+        change_a_byte(&part);
+        let disk = |looks| {
+            move |directory: Directory| -> Arc<dyn Storage> {
+                Arc::new(Interrupted { directory, looks: AtomicUsize::new(looks) })
+            }
+        };
+        for looks in 0..2 {
+            for command in [verify, repair] {
+                let interrupted = command(&bench.out(), &disk(looks)).unwrap_err().to_string();
+                assert!(interrupted.contains("interrupted"), "{looks}: {interrupted}");
+            }
+        }
+        assert_eq!(before, files_below(&bench.out()));
+        fs::write(&part, sound).unwrap();
+        bench.run(&Recorder::new()).result.unwrap();
         check_finished(&bench);
     }
 }

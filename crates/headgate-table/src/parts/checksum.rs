@@ -11,6 +11,9 @@ use headgate_core::files::storage::Storage;
 /// The size of the buffer for reading and writing a file.
 pub(crate) const BUFFER_BYTES: usize = 256 * 1024;
 
+/// After how many bytes an interrupt is looked for.
+const CHECK_BYTES: usize = 4 * 1024 * 1024;
+
 /// A part that is complete.
 pub struct FinishedPart {
     pub file: File,
@@ -60,16 +63,16 @@ impl Write for Checksummed {
 /// `InvalidData`: the content is not what was committed.
 pub(crate) fn open_verified(storage: &dyn Storage, path: &Path, crc32: u32) -> io::Result<File> {
     let file = storage.read(path).map_err(|error| unreadable(path, &error))?;
-    verified(file, path, crc32)
+    verified(storage, file, path, crc32)
 }
 
 /// Returns an open file, at its start, as [`open_verified`] does. The path is for messages.
 ///
 /// # Errors
 /// As [`open_verified`].
-pub(super) fn verified(file: File, path: &Path, crc32: u32) -> io::Result<File> {
+pub(super) fn verified(storage: &dyn Storage, file: File, path: &Path, crc32: u32) -> io::Result<File> {
     let shown = path.display();
-    let (file, found) = summed(file, path, |_| {})?;
+    let (file, found) = summed(storage, file, path, |_| {})?;
     if found == crc32 {
         return Ok(file);
     }
@@ -82,18 +85,28 @@ pub(super) fn verified(file: File, path: &Path, crc32: u32) -> io::Result<File> 
 /// # Errors
 /// An error of the system, whose message names the file.
 pub(super) fn open_summed(storage: &dyn Storage, path: &Path, show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
-    summed(storage.read(path).map_err(|error| unreadable(path, &error))?, path, show)
+    summed(storage, storage.read(path).map_err(|error| unreadable(path, &error))?, path, show)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(error)))
 }
 
-fn summed(file: File, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
+fn summed(
+    storage: &dyn Storage,
+    file: File,
+    path: &Path,
+    mut show: impl FnMut(&[u8]),
+) -> io::Result<(File, u32)> {
     let unreadable = |error: io::Error| unreadable(path, &error);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();
+    let mut until_check = 0;
     loop {
+        if until_check == 0 {
+            storage.check_interrupt().map_err(unreadable)?;
+            until_check = CHECK_BYTES;
+        }
         let bytes = reader.fill_buf().map_err(unreadable)?;
         if bytes.is_empty() {
             break;
@@ -101,6 +114,7 @@ fn summed(file: File, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(F
         sum.update(bytes);
         show(bytes);
         let length = bytes.len();
+        until_check = until_check.saturating_sub(length);
         reader.consume(length);
     }
     (&file).rewind().map_err(unreadable)?;
