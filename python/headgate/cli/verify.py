@@ -11,8 +11,9 @@ from headgate.cli._exit_codes import EXIT_ERROR, EXIT_OK
 from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
-Reads all results of the job in OUT: every file is compared with its checksum, every row must be there once, and the
-rows, the totals and the Delta log must be those of the newest commit. It says what is wrong, and what can be done.
+Reads all results of the job in OUT: every file is compared with its checksum, also each body that --save-to has saved
+(of archives, only that they are there). Every row must be there once, and the rows, the totals and the Delta log must be
+those of the newest commit. It says what is wrong, and what can be done. A file that can't be read ends it with an error.
 
 With --repair, rows that are lost with a damaged or missing file are marked as not done, and the file is removed: the
 same `headgate fetch` then fetches these rows."""
@@ -23,8 +24,8 @@ examples:
   headgate verify results --repair
 
 the keys of --json, which will not change: output, commit, files, rows, bytes, running, problems (at most 100 of a
-kind, each with kind, message and advice; kinds are damaged_file, lost_rows, rows_twice, uncounted_rows, totals,
-unnamed_file and delta_log), problem_count and repaired_rows (null: nothing was repaired).
+kind, each with kind, message and advice; kinds are damaged_file, lost_rows, saved_body, rows_twice, uncounted_rows,
+totals, unnamed_file and delta_log), problem_count and repaired_rows (null: nothing was repaired).
 
 The exit code is 1 if the results have a problem that remains, and 0 if they are sound, also after a repair."""
 

@@ -14,7 +14,8 @@ class JobProblem:
     ['damaged_file', 'lost_rows']
 
     Attributes:
-        kind: `damaged_file`, `lost_rows`, `rows_twice`, `uncounted_rows`, `totals`, `unnamed_file` or `delta_log`.
+        kind: `damaged_file`, `lost_rows`, `saved_body`, `rows_twice`, `uncounted_rows`, `totals`, `unnamed_file` or
+            `delta_log`.
         message: What is wrong.
         advice: What can be done.
     """

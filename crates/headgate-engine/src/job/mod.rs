@@ -35,6 +35,7 @@ mod reservations;
 mod results;
 pub(crate) mod retry;
 mod saved;
+mod saved_bodies;
 mod series;
 pub mod set;
 mod shards;

@@ -1,4 +1,4 @@
-//! Verifies a job: every file against its checksum, every row once, the rows that are done, the totals, and the Delta log. And
+//! Verifies a job: every file and saved body against its checksum, every row once, the rows that are done, the totals, and the Delta log. And
 //! repairs it: rows that are lost are marked as not done, so that the job fetches them again.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use headgate_core::error::{JobError, JobErrorKind};
 use headgate_core::files::storage::{OpenStorage, Storage};
 use headgate_core::grouped::grouped;
 use headgate_core::message;
+use headgate_core::options::SaveFormat;
 use headgate_table::parts::name::PartKind;
 use headgate_table::parts::read::{read_columns, recovery_advice};
 use roaring::RoaringTreemap;
@@ -26,6 +27,7 @@ use super::manifest::Manifest;
 use super::open::done_rows_of;
 use super::records::{OUTCOME_COLUMNS, outcomes, rows};
 use super::results::{Listed, ResultFile};
+use super::saved_bodies::{SAVED_COLUMNS, SavedBodies};
 use super::status;
 
 /// How often a job is verified, if another process changes it meanwhile.
@@ -67,6 +69,8 @@ pub enum ProblemKind {
     DamagedFile,
     /// Rows are done, and in no file.
     LostRows,
+    /// The saved body of a row is missing, or is not what was saved.
+    SavedBody,
     RowsTwice,
     /// Rows are in a file, and not done.
     UncountedRows,
@@ -80,6 +84,9 @@ impl ProblemKind {
         match self {
             Self::DamagedFile | Self::LostRows => {
                 "restore it from a copy, or mark its rows as not done with headgate verify --repair, and fetch them with the same headgate fetch"
+            }
+            Self::SavedBody => {
+                "restore it from a copy, or fetch its row in another directory: --repair changes no saved bodies"
             }
             Self::RowsTwice | Self::UncountedRows | Self::Totals => {
                 "restore the directory from a copy, or start over with --if-exists overwrite"
@@ -211,7 +218,8 @@ impl Found {
         let records: Vec<PartRecord> = found.listed.parts.iter().cloned().collect();
         for record in records {
             let file = found.listed.file(storage.as_ref(), &record);
-            if let Err(error) = file.and_then(|file| found.add(storage.as_ref(), &file, &schema)) {
+            let save_format = manifest.save_format();
+            if let Err(error) = file.and_then(|file| found.add(storage.as_ref(), &file, &schema, save_format)) {
                 if error.kind != JobErrorKind::Damage {
                     return Err(unread(error));
                 }
@@ -233,17 +241,29 @@ impl Found {
     }
 
     /// Adds the rows of a file, if it is intact.
-    fn add(&mut self, storage: &dyn Storage, file: &ResultFile, schema: &SchemaRef) -> Result<(), JobError> {
+    fn add(
+        &mut self,
+        storage: &dyn Storage,
+        file: &ResultFile,
+        schema: &SchemaRef,
+        save_format: Option<SaveFormat>,
+    ) -> Result<(), JobError> {
         let (mut rows_of_file, mut duplicates) = (RoaringTreemap::new(), 0);
         let (mut errors, mut count) = (Vec::new(), 0);
         let is_failed = file.record.kind() == PartKind::Failed;
-        for batch in read_columns(storage, &file.path, file.record.crc32, schema, &OUTCOME_COLUMNS)? {
+        // Those of an interrupted commit may not be in their places.
+        let mut bodies = save_format.filter(|_| file.is_in_place && !is_failed).map(|format| SavedBodies::new(storage, format));
+        let columns = [OUTCOME_COLUMNS.as_slice(), &SAVED_COLUMNS].concat();
+        for batch in read_columns(storage, &file.path, file.record.crc32, schema, &columns)? {
             let batch = batch?;
             storage.check_interrupt().map_err(|error| JobError::of_file("can't read", file.path.display(), &error))?;
             for row in rows(&batch)? {
                 duplicates += u64::from(!rows_of_file.insert(row as u64));
             }
             count += batch.num_rows() as u64;
+            if let Some(bodies) = &mut bodies {
+                bodies.check(&batch, |problem| self.report(ProblemKind::SavedBody, problem))?;
+            }
             if is_failed {
                 errors.extend(outcomes(&batch));
             }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::{Fields, SchemaRef};
+use aws_lc_rs::digest::{SHA256, digest};
 use headgate_core::error::{ErrorKind, Failure, JobError};
 use headgate_core::files::Directory;
 use headgate_core::files::storage::OpenStorage;
@@ -166,11 +167,12 @@ impl Bench {
                 .in_archives(self.archives());
         let claimed = places.claimed(&path);
         fs::write(&claimed, &body.bytes).unwrap();
+        let checksum = digest(&SHA256, &body.bytes).as_ref().try_into().unwrap();
         if let Some(power) = &self.power {
             power.written(fs::metadata(&claimed).unwrap().ino());
             power.added(&claimed, None).unwrap();
         }
-        reply.saved = Some(Box::new(Saved { path: path.into(), checksum: [7; 32] }));
+        reply.saved = Some(Box::new(Saved { path: path.into(), checksum }));
     }
 
     pub fn out(&self) -> PathBuf {

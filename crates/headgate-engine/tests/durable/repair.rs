@@ -203,3 +203,35 @@ fn an_interrupt_changes_nothing() {
         check_finished(&bench);
     }
 }
+
+#[test]
+fn a_saved_body_that_is_missing_or_damaged_is_a_problem_of_its_row() {
+    for format in FORMATS {
+        let bench = finished(Bench::saving(format));
+        let body = |row| bench.out().join(Bench::path(row));
+        fs::remove_file(body(5)).unwrap();
+        change_a_byte(&body(6));
+        let found = verify(&bench.out(), &Disk).unwrap();
+        let problems: Vec<_> = found.problems.iter().map(|problem| (problem.kind, problem.message.as_str())).collect();
+        let missing = format!("the body of row 5, {}: is missing", body(5).display());
+        let damaged = format!("{} is damaged: it is not the body of row 6", body(6).display());
+        assert!(problems.iter().all(|(kind, _)| *kind == ProblemKind::SavedBody), "{problems:?}");
+        let mut messages: Vec<_> = problems.iter().map(|(_, message)| *message).collect();
+        messages.sort_unstable_by_key(|message| message.contains("damaged"));
+        assert_eq!([missing, damaged].as_slice(), messages);
+        assert!(found.problems[0].advice.contains("restore it from a copy"));
+        // There is nothing that a repair can do.
+        let repaired = repair(&bench.out(), &Disk).unwrap();
+        assert_eq!((None, 2), (repaired.repaired_rows, repaired.problem_count));
+    }
+}
+
+#[test]
+fn a_missing_archive_is_a_problem() {
+    let bench = finished(Bench::archiving(Format::Parquet));
+    let is_archive = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "tar");
+    fs::remove_file(files_below(&bench.out()).into_iter().find(is_archive).unwrap()).unwrap();
+    let found = verify(&bench.out(), &Disk).unwrap();
+    assert!(found.problem_count > 0, "{found:?}");
+    assert!(found.problems.iter().all(|problem| problem.kind == ProblemKind::SavedBody), "{found:?}");
+}
