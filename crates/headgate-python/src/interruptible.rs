@@ -30,7 +30,7 @@ impl Interruptible {
     fn check(&self) -> io::Result<()> {
         let mut checks = self.lock();
         if checks.raised.is_none() && checks.last.is_none_or(|last| last.elapsed() >= CHECK_INTERVAL) {
-            checks.raised = Python::attach(|py| py.check_signals()).err();
+            checks.raised = Python::attach(|py| py.check_signals().err());
             checks.last = Some(Instant::now());
         }
         if checks.raised.is_some() { Err(io::Error::other("interrupted")) } else { Ok(()) }

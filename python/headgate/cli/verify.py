@@ -16,7 +16,7 @@ Reads all results of the job in OUT: every file is compared with its checksum, a
 those of the newest commit. It says what is wrong, and what can be done. A file that can't be read ends it with an error.
 
 With --repair, rows that are lost with a damaged or missing file are marked as not done, and the file is removed: the
-same `headgate fetch` then fetches these rows."""
+same `headgate fetch` then fetches these rows. Rows in files that are not done become done. Saved bodies stay as they are."""
 
 _EXAMPLES: Final = """\
 examples:
@@ -57,7 +57,8 @@ def report(found: dict[str, Any]) -> list[str]:
         lines.append(f"and {_format.plural(left_out, 'problem')} more")
     if found["repaired_rows"] is not None:
         rows = _format.plural(found["repaired_rows"], "row")
-        lines.append(f"repaired: {rows} marked as not done; the same headgate fetch fetches them")
+        lost = f": {rows} marked as not done; the same headgate fetch fetches them" if found["repaired_rows"] else ""
+        lines.append(f"repaired{lost}")
     read = f"{_format.plural(found['rows'], 'row')} in {_format.plural(found['files'], 'file')}"
     count = found["problem_count"]
     lines.append(f"{read}: {'no problems' if not count else _format.plural(count, 'problem')}")

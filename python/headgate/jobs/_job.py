@@ -166,8 +166,9 @@ class Job:
     def verify(self, *, repair: bool = False) -> JobVerification:
         """Reads all results, and compares them with the newest commit.
 
-        Every file is compared with its checksum, every row must be there once, and the rows that are done, the totals
-        and the Delta log must be those of the commit. Problems are returned, not raised.
+        Every file and saved body is compared with its checksum (archives must be there), every row must be there once,
+        and the rows that are done, the totals and the Delta log must be those of the commit. Problems are returned, not
+        raised. Ctrl-C ends it, and changes nothing.
 
         >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
         >>> headgate.Job.open("results").verify(repair=True).problem_count
@@ -175,11 +176,11 @@ class Job:
 
         Args:
             repair: Mark rows that are lost with a damaged or missing file as not done, and remove the file. The same
-                `headgate.fetch` then fetches these rows.
+                `headgate.fetch` then fetches these rows. Rows in files that are not done become done.
 
         Raises:
-            OutputError: There is no job any more, its log is damaged, or it replaces files while they are read. With
-                `repair`: another process writes to it, or its rows can't be fetched a second time, because its input
+            OutputError: There is no job any more, its log or a file can't be read, or it replaces files while they are
+                read. With `repair`: another process writes to it, or its rows can't be fetched a second time, because its input
                 was a pipe or their bodies were saved as files.
         """
         return read(JobVerification, json.loads(job_verify(self.output, repair)))

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::{Array as _, RecordBatch};
 use aws_lc_rs::digest::{Context, SHA256};
 use headgate_core::error::{JobError, cause};
+use headgate_core::file_name::hex;
 use headgate_core::files::storage::Storage;
 use headgate_core::grouped::grouped;
 use headgate_core::options::SaveFormat;
@@ -50,7 +51,11 @@ impl<'a> SavedBodies<'a> {
                 Ok(false) => report(format!("{} is damaged: it is not the body of row {row}", place.display())),
                 Err(error) => match error.kind() {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidInput => {
-                        let why = if error.kind() == io::ErrorKind::InvalidInput { cause(&error) } else { "is missing".into() };
+                        let why = if error.kind() == io::ErrorKind::InvalidInput {
+                            cause(&error)
+                        } else {
+                            "is missing".into()
+                        };
                         report(format!("the body of row {row}, {}: {why}", place.display()));
                     }
                     _ => return Err(JobError::of_file("can't read", place.display(), &error)),
@@ -75,8 +80,7 @@ impl<'a> SavedBodies<'a> {
             let length = bytes.len();
             file.consume(length);
         }
-        let found: String = digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(found == checksum)
+        Ok(hex(digest.finish().as_ref()) == checksum)
     }
 
     fn has_archive(&mut self, path: &str) -> io::Result<bool> {

@@ -88,7 +88,8 @@ impl ProblemKind {
             Self::SavedBody => {
                 "restore it from a copy, or fetch its row in another directory: --repair changes no saved bodies"
             }
-            Self::RowsTwice | Self::UncountedRows | Self::Totals => {
+            Self::UncountedRows => "headgate verify --repair marks them as done",
+            Self::RowsTwice | Self::Totals => {
                 "restore the directory from a copy, or start over with --if-exists overwrite"
             }
             Self::UnnamedFile => "headgate clean removes it",
@@ -123,8 +124,8 @@ pub fn verify(path: &Path, storage: &dyn OpenStorage) -> Result<Verified, JobErr
     }
 }
 
-/// Verifies the job in a directory, and makes a commit without the files that are damaged: the rows in no other file are not
-/// done any more.
+/// Verifies the job in a directory, and makes a commit without the files that are damaged: exactly the rows in other files are
+/// done then.
 ///
 /// # Errors
 /// As [`verify`]; another process writes to the job; its input can't be read a second time; or saved bodies of rows that are lost
@@ -134,8 +135,9 @@ pub fn repair(path: &Path, storage: &dyn OpenStorage) -> Result<Verified, JobErr
     let run = RunDescription::of_job("verify", &manifest);
     let mut directory = JobDirectory::open_locked(path, false, run, storage)?;
     let found = Found::read(directory.storage(), path)?;
-    let can_help =
-        found.problems.iter().any(|problem| matches!(problem.kind, ProblemKind::DamagedFile | ProblemKind::LostRows));
+    let can_help = found.problems.iter().any(|problem| {
+        matches!(problem.kind, ProblemKind::DamagedFile | ProblemKind::LostRows | ProblemKind::UncountedRows)
+    });
     if !can_help {
         if !found.problems.iter().any(|problem| problem.kind == ProblemKind::DeltaLog) {
             return Ok(found.verified(path, false));
@@ -143,10 +145,12 @@ pub fn repair(path: &Path, storage: &dyn OpenStorage) -> Result<Verified, JobErr
         directory.complete(&found.listed.newest, &found.listed.parts)?;
         return Ok(Found::read(directory.storage(), path)?.verified(path, false));
     }
-    if let Some(why) = refusal(&manifest, &found.damaged) {
+    let (next, lost) = found.repaired()?;
+    if lost > 0
+        && let Some(why) = refusal(&manifest, &found.damaged)
+    {
         return Err(JobError::output(format!("{}: {why}, so nothing was repaired", path.display())));
     }
-    let (next, lost) = found.repaired()?;
     let Found { listed: Listed { newest, mut parts, .. }, damaged, .. } = found;
     // The newest commit may be incomplete, and the damaged files can't be moved to their places.
     let is_damaged = |part: &PartRecord| damaged.iter().any(|damaged| damaged.name == part.name);
@@ -252,7 +256,8 @@ impl Found {
         let (mut errors, mut count) = (Vec::new(), 0);
         let is_failed = file.record.kind() == PartKind::Failed;
         // Those of an interrupted commit may not be in their places.
-        let mut bodies = save_format.filter(|_| file.is_in_place && !is_failed).map(|format| SavedBodies::new(storage, format));
+        let mut bodies =
+            save_format.filter(|_| file.is_in_place && !is_failed).map(|format| SavedBodies::new(storage, format));
         let columns = [OUTCOME_COLUMNS.as_slice(), &SAVED_COLUMNS].concat();
         for batch in read_columns(storage, &file.path, file.record.crc32, schema, &columns)? {
             let batch = batch?;
@@ -309,18 +314,31 @@ impl Found {
             );
         }
         let totals = &self.listed.newest.totals;
-        let is_as_counted =
-            (self.succeeded, self.failed, &self.errors) == (totals.succeeded, totals.failed, &totals.errors);
-        if self.damaged.is_empty() && !is_as_counted {
-            let message = format!(
+        if !self.damaged.is_empty() {
+            return;
+        }
+        let kinds = self.errors.keys().chain(totals.errors.keys());
+        let count = |errors: &BTreeMap<String, u64>, kind: &String| errors.get(kind).copied().unwrap_or_default();
+        let other = kinds.map(|kind| (kind, count(&self.errors, kind), count(&totals.errors, kind)));
+        let other = other.filter(|(_, files, commit)| files != commit).min();
+        let message = if (self.succeeded, self.failed) != (totals.succeeded, totals.failed) {
+            format!(
                 "the files have {} rows that succeeded and {} that failed, the commit has {} and {}",
                 grouped(self.succeeded),
                 grouped(self.failed),
                 grouped(totals.succeeded),
                 grouped(totals.failed)
-            );
-            self.report(ProblemKind::Totals, message);
-        }
+            )
+        } else if let Some((kind, files, commit)) = other {
+            format!(
+                "the files have {} rows that failed with {kind}, the commit has {}",
+                grouped(files),
+                grouped(commit)
+            )
+        } else {
+            return;
+        };
+        self.report(ProblemKind::Totals, message);
     }
 
     fn check_delta(&mut self, manifest: &Manifest, storage: &Arc<dyn Storage>) {
@@ -350,10 +368,10 @@ impl Found {
         }
     }
 
-    /// Returns the commit after which only the rows in intact files are done, and the number of rows that are not done any more.
+    /// Returns the commit after which exactly the rows in intact files are done, and the number of rows that are not done any more.
     fn repaired(&self) -> Result<(Commit, u64), JobError> {
-        let done = self.done.to_rows() & &self.rows;
-        let lost = self.done.rows_done() - done.len();
+        // Also rows that were not done: they would be fetched a second time.
+        let lost = (self.done.to_rows() - &self.rows).len();
         let mut next = self.listed.newest.clone();
         next.number += 1;
         next.adds = Vec::new();
@@ -363,7 +381,7 @@ impl Found {
         next.totals.succeeded = self.succeeded;
         next.totals.failed = self.failed;
         next.totals.errors.clone_from(&self.errors);
-        let noted = next.set_done_rows(&DoneRows::from_rows(done));
+        let noted = next.set_done_rows(&DoneRows::from_rows(self.rows.clone()));
         noted.map_err(|error| JobError::internal(format!("a commit: {error}")))?;
         Ok((next, lost))
     }

@@ -13,10 +13,12 @@ use headgate_core::files::storage::{Disk, Storage};
 use headgate_core::options::Format;
 use headgate_engine::status::files;
 use headgate_engine::verify::{ProblemKind, repair, verify};
+use serde_json::{Value, json};
+use twox_hash::XxHash3_128;
 
-use crate::check::check_finished;
+use crate::check::{check_finished, rows};
 use crate::damage::change_a_byte;
-use crate::harness::{Bench, FORMATS, ROWS, at_every_step};
+use crate::harness::{Bench, FORMATS, ROWS, at_every_step, rewrite};
 use crate::power::files_below;
 use crate::storage::Recorder;
 
@@ -115,7 +117,8 @@ impl Storage for Unreadable {
     }
 
     fn read(&self, path: &Path) -> io::Result<File> {
-        let is_part = ["part-", "failed-"].iter().any(|kind| path.file_name().unwrap().to_str().unwrap().starts_with(kind));
+        let is_part =
+            ["part-", "failed-"].iter().any(|kind| path.file_name().unwrap().to_str().unwrap().starts_with(kind));
         if !is_part || self.has_failed.swap(true, SeqCst) {
             return self.directory.file(path);
         }
@@ -234,4 +237,96 @@ fn a_missing_archive_is_a_problem() {
     let found = verify(&bench.out(), &Disk).unwrap();
     assert!(found.problem_count > 0, "{found:?}");
     assert!(found.problems.iter().all(|problem| problem.kind == ProblemKind::SavedBody), "{found:?}");
+}
+
+/// Changes the newest commit of a finished job, which lists all of its parts.
+fn change_commit(bench: &Bench, change: impl FnOnce(&mut Value)) {
+    let newest = files_below(&bench.out().join("_headgate/log")).into_iter().max().unwrap();
+    rewrite(&newest, |record| {
+        change(record);
+        let hash = |part: &Value| {
+            let [name, rows, bytes, crc32] = ["name", "rows", "bytes", "crc32"].map(|key| &part[key]);
+            XxHash3_128::oneshot(format!("{} {rows} {bytes} {crc32}", name.as_str().unwrap()).as_bytes())
+        };
+        let parts = record["parts"].as_array().unwrap().clone();
+        record["parts_sum"] = format!("{:032x}", parts.iter().map(hash).fold(0, u128::wrapping_add)).into();
+        record["totals"]["parts"] = parts.len().into();
+        record["totals"]["bytes"] = parts.iter().map(|part| part["bytes"].as_u64().unwrap()).sum::<u64>().into();
+    });
+}
+
+/// Returns each problem with its message and advice.
+fn problems(bench: &Bench) -> Vec<(ProblemKind, String, &'static str)> {
+    let found = verify(&bench.out(), &Disk).unwrap().problems;
+    found.into_iter().map(|problem| (problem.kind, problem.message, problem.advice)).collect()
+}
+
+const START_OVER: &str = "restore the directory from a copy, or start over with --if-exists overwrite";
+
+#[test]
+fn a_file_without_a_commit_is_a_problem() {
+    let bench = finished(Bench::new(Format::Parquet));
+    let foreign = bench.out().join("part-00000077.parquet");
+    fs::copy(file(&bench, "part"), &foreign).unwrap();
+    let message = format!("{} is there, but no commit names it", foreign.display());
+    assert_eq!(vec![(ProblemKind::UnnamedFile, message, "headgate clean removes it")], problems(&bench));
+}
+
+#[test]
+fn totals_that_are_not_those_of_the_files_are_a_problem() {
+    for format in FORMATS {
+        let bench = finished(Bench::new(format));
+        let of_kind = "the files have 3 rows that failed with connect, the commit has 4";
+        let of_rows = "the files have 9 rows that succeeded and 6 that failed, the commit has 10 and 5";
+        for (message, changed) in [
+            (of_kind, json!({"succeeded": 9, "failed": 6, "errors": {"connect": 4, "status:503": 3}})),
+            (of_rows, json!({"succeeded": 10, "failed": 5, "errors": {"connect": 2, "status:503": 3}})),
+        ] {
+            change_commit(&bench, |commit| commit["totals"] = changed);
+            assert_eq!(vec![(ProblemKind::Totals, message.to_owned(), START_OVER)], problems(&bench));
+        }
+    }
+}
+
+#[test]
+fn rows_in_two_files_are_a_problem() {
+    for format in FORMATS {
+        let bench = finished(Bench::new(format));
+        let part = file(&bench, "part");
+        let twin = part.file_name().unwrap().to_str().unwrap().replace("part-0", "part-1");
+        fs::copy(&part, bench.out().join(&twin)).unwrap();
+        change_commit(&bench, |commit| {
+            let parts = commit["parts"].as_array_mut().unwrap();
+            let mut record = parts.iter().find(|record| record["rows"] == 9).unwrap().clone();
+            record["name"] = twin.clone().into();
+            parts.push(record);
+            (commit["next_part"], commit["totals"]["succeeded"]) = (json!(20_000_000), json!(18));
+        });
+        let message = format!("9 rows of {} are there twice", bench.out().join(&twin).display());
+        let found: Vec<_> = problems(&bench).into_iter().filter(|(kind, ..)| *kind != ProblemKind::DeltaLog).collect();
+        assert_eq!(vec![(ProblemKind::RowsTwice, message, START_OVER)], found);
+    }
+}
+
+#[test]
+fn rows_in_files_that_are_not_done_are_marked_as_done_and_not_fetched_a_second_time() {
+    for (format, is_damaged) in FORMATS.into_iter().flat_map(|format| [false, true].map(|damaged| (format, damaged))) {
+        let bench = finished(Bench::new(format));
+        // Row 14 failed.
+        change_commit(&bench, |commit| {
+            (commit["done"], commit["watermark"], commit["finished"]) = (json!(14), json!(14), json!(false));
+        });
+        let message = "1 rows are in files and not done, the first is row 14".to_owned();
+        let uncounted = (ProblemKind::UncountedRows, message, "headgate verify --repair marks them as done");
+        assert_eq!(vec![uncounted], problems(&bench));
+        if is_damaged {
+            change_a_byte(&file(&bench, "part"));
+        }
+        let repaired = repair(&bench.out(), &Disk).unwrap();
+        let lost = if is_damaged { 9 } else { 0 };
+        assert_eq!((Some(lost), 0), (repaired.repaired_rows, repaired.problem_count), "{repaired:?}");
+        bench.run(&Recorder::new()).result.unwrap();
+        check_finished(&bench);
+        assert_eq!(ROWS as usize, rows(&bench.out()).len());
+    }
 }

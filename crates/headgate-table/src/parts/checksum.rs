@@ -92,12 +92,7 @@ fn unreadable(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("can't read {}: {}", path.display(), cause(error)))
 }
 
-fn summed(
-    storage: &dyn Storage,
-    file: File,
-    path: &Path,
-    mut show: impl FnMut(&[u8]),
-) -> io::Result<(File, u32)> {
+fn summed(storage: &dyn Storage, file: File, path: &Path, mut show: impl FnMut(&[u8])) -> io::Result<(File, u32)> {
     let unreadable = |error: io::Error| unreadable(path, &error);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, &file);
     let mut sum = Hasher::new();

@@ -216,7 +216,9 @@ impl PartFile {
     pub fn open(&self) -> Result<File, JobError> {
         let Some((storage, crc32)) = &self.committed else { return open(&self.path) };
         match self.held.as_ref().and_then(|held| reopened(held)) {
-            Some(file) => verified(storage.as_ref(), file, &self.path, *crc32).map_err(|error| unlike_committed(&error)),
+            Some(file) => {
+                verified(storage.as_ref(), file, &self.path, *crc32).map_err(|error| unlike_committed(&error))
+            }
             None if !storage.exists(&self.path).unwrap_or(true) => Err(self.replaced()),
             None => open_committed(storage.as_ref(), &self.path, *crc32),
         }
