@@ -12,7 +12,7 @@ use headgate_core::grouped::grouped;
 use headgate_core::message;
 use headgate_core::options::SaveFormat;
 use headgate_table::parts::name::PartKind;
-use headgate_table::parts::read::{read_columns, recovery_advice};
+use headgate_table::parts::read::{part_advice, read_columns};
 use roaring::RoaringTreemap;
 use serde::Serialize;
 
@@ -228,7 +228,7 @@ impl Found {
                     return Err(unread(error));
                 }
                 // The problem has advice of its own, which includes a repair.
-                let (message, advice) = (error.to_string(), format!("; {}", recovery_advice()));
+                let (message, advice) = (error.to_string(), format!("; {}", part_advice()));
                 found.report(ProblemKind::DamagedFile, message.strip_suffix(&advice).unwrap_or(&message).to_owned());
                 found.damaged.push(record);
             }

@@ -147,7 +147,7 @@ fn a_job_of_an_earlier_version_has_no_log_and_nothing_else_is_said_of_it() {
     assert!(files(&bench.out()).unwrap().delta);
     fs::remove_dir_all(log(&bench)).unwrap();
     assert!(!files(&bench.out()).unwrap().delta);
-    let found = verify(&bench.out()).unwrap();
+    let found = verify(&bench.out(), &Disk).unwrap();
     assert!(found.problems[0].message.starts_with("the results have no Delta log"), "{found:?}");
     clean(&bench.out(), false, &Recorder::new()).unwrap();
     assert!(files(&bench.out()).unwrap().delta);

@@ -289,9 +289,7 @@ pub fn open_committed(storage: &dyn Storage, path: &Path, crc32: u32) -> Result<
 fn unlike_committed(error: &io::Error) -> JobError {
     let cause = cause(error);
     match error.kind() {
-        io::ErrorKind::InvalidData | io::ErrorKind::NotFound => {
-            JobError::damage(message!("{cause}; ", part_advice()))
-        }
+        io::ErrorKind::InvalidData | io::ErrorKind::NotFound => JobError::damage(message!("{cause}; ", part_advice())),
         _ => JobError::storage(cause),
     }
 }
