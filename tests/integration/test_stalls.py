@@ -256,8 +256,12 @@ def test_a_process_that_keeps_files_for_readers_is_not_stopped(tmp_path: Path) -
             process.send_signal(signal.SIGTERM)
             _, stderr = process.communicate(timeout=LONGEST_S)
     records = [json.loads(line) for line in log.read_text().splitlines()]
-    at = {record["event"]: datetime.fromisoformat(record["time"]) for record in records if record["event"] != "progress"}
-    assert records[-1]["elapsed_s"] < (at["keep"] - at["start"]).total_seconds() + 0.2, "keeping files is no part of the run"
+    at = {
+        record["event"]: datetime.fromisoformat(record["time"]) for record in records if record["event"] != "progress"
+    }
+    assert records[-1]["elapsed_s"] < (at["keep"] - at["start"]).total_seconds() + 0.2, (
+        "keeping files is no part of the run"
+    )
     assert '"stop"' in log.read_text()
     assert '"stall"' not in log.read_text()
     assert "requests in flight get" not in stderr, stderr

@@ -12,11 +12,12 @@ from headgate.cli._parser import Parser
 
 _DESCRIPTION: Final = """\
 Reads all results of the job in OUT: every file is compared with its checksum, also each body that --save-to has saved
-(of archives, only that they are there). Every row must be there once, and the rows, the totals and the Delta log must be
-those of the newest commit. It says what is wrong, and what can be done. A file that can't be read ends it with an error.
+(of archives, only that they are there). Every row must be there once, and the rows, the totals and the Delta log must
+be those of the newest commit. It says what is wrong, and what can be done. A file that can't be read is an error.
 
 With --repair, rows that are lost with a damaged or missing file are marked as not done, and the file is removed: the
-same `headgate fetch` then fetches these rows. Rows in files that are not done become done. Saved bodies stay as they are."""
+same `headgate fetch` then fetches these rows. Rows in files that are not done become done, and saved bodies stay as
+they are."""
 
 _EXAMPLES: Final = """\
 examples:

@@ -180,8 +180,8 @@ class Job:
 
         Raises:
             OutputError: There is no job any more, its log or a file can't be read, or it replaces files while they are
-                read. With `repair`: another process writes to it, or its rows can't be fetched a second time, because its input
-                was a pipe or their bodies were saved as files.
+                read. With `repair`: another process writes to it, or its rows can't be fetched a second time, because
+                its input was a pipe or their bodies were saved as files.
         """
         return read(JobVerification, json.loads(job_verify(self.output, repair)))
 

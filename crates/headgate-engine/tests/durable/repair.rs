@@ -1,8 +1,8 @@
 //! Repairs of damaged jobs, with a crash between any two steps.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -142,6 +142,24 @@ fn a_part_that_cannot_be_read_is_no_damage_and_stays() {
         assert_eq!(before, files_below(&bench.out()));
         check_finished(&bench);
         assert_eq!(0, verify(&bench.out(), &Disk).unwrap().problem_count);
+    }
+}
+
+#[test]
+fn a_part_that_this_user_may_not_read_is_no_damage() {
+    for format in FORMATS {
+        let bench = finished(Bench::new(format));
+        let part = file(&bench, "part");
+        fs::set_permissions(&part, Permissions::from_mode(0o000)).unwrap();
+        if File::open(&part).is_ok() {
+            return; // root may read it
+        }
+        for refused in [verify(&bench.out(), &Disk), repair(&bench.out(), &Disk)] {
+            let refused = refused.unwrap_err().to_string();
+            assert!(refused.contains(&format!("can't read {}: permission denied", part.display())), "{refused}");
+        }
+        fs::set_permissions(&part, Permissions::from_mode(0o600)).unwrap();
+        check_finished(&bench);
     }
 }
 
