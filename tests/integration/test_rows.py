@@ -123,7 +123,9 @@ def test_damage_is_an_error_that_names_the_file(parts: list[Path], tmp_path: Pat
     damaged.write_bytes(parts[0].read_bytes()[:-20])
     stream = RowStream([parts[0], damaged])
 
-    with pytest.raises(OutputError, match=f"^{damaged}: damaged: .*; restore it from a copy; or headgate verify --repair"):
+    with pytest.raises(
+        OutputError, match=f"^{damaged}: damaged: .*; restore it from a copy; or headgate verify --repair"
+    ):
         list(stream)
     with pytest.raises(OSError, match=f"{damaged}: damaged: "):
         pa.table(stream)

@@ -4,7 +4,7 @@ import pytest
 
 from headgate import Snapshot, Summary, _errors
 from headgate._message import Mention, as_keyword, message_of, spelled
-from headgate.cli._flags import as_flag
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._report import report
 from support.figures import snapshot_json, summary_json
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from headgate import Summary
-from headgate.cli._flags import as_flag
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._report import greeting, report, retry_report
 from support.figures import RESUMED, summary_json
 

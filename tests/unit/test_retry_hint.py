@@ -6,8 +6,8 @@ import pytest
 
 from headgate import Summary
 from headgate.cli import _fetch_flags, _retry_flags
-from headgate.cli._flags import as_flag
 from headgate.jobs import _report
+from headgate.jobs._as_flag import as_flag
 from support.figures import RESUMED, summary_json
 
 

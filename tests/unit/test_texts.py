@@ -14,8 +14,8 @@ from headgate import JobStatus, Snapshot, Summary
 from headgate._native import ERROR_KINDS
 from headgate.cli import _foreign
 from headgate.cli._exit_codes import MEANINGS, STATUS_MEANINGS
-from headgate.cli._flags import as_flag
 from headgate.jobs import _display, _report
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._status import report as status_report
 from support import command
 from support.documents import ROOT

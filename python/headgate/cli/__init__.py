@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return EXIT_USAGE
     except HeadgateError as error:
-        from headgate.cli._flags import as_flag  # noqa: PLC0415 - only after an error
+        from headgate.jobs._as_flag import as_flag  # noqa: PLC0415 - only after an error
 
         print(f"error: {spelled(error.pieces, as_flag)}", file=sys.stderr)
         return not_started_code(error)

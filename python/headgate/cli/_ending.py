@@ -17,9 +17,9 @@ from headgate.cli._exit_codes import (
     EXIT_USAGE,
     not_started_code,
 )
-from headgate.cli._flags import as_flag
 from headgate.cli._values import CommandLineError
 from headgate.cli._wrapping import fitted
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._option_entry import STANDARD_STREAM
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from headgate._message import Mention, spelled
 from headgate._option import OptionSet
 from headgate.cli import _secret_flags
 from headgate.cli._files import FROM_FILE, Files
-from headgate.cli._flags import as_flag
 from headgate.cli._groups import GROUPS, PROGRESS
 from headgate.cli._parser import Parser
 from headgate.cli._values import Values
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._job_options import JobOptions
 from headgate.jobs._option_entry import STANDARD_STREAM, JobOption
 from headgate.jobs._options import ENTRIES, FETCH

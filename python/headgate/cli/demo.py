@@ -8,8 +8,8 @@ from typing import Final
 from headgate import _format
 from headgate._checks import whole
 from headgate.cli import _ending, _replace
-from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser
+from headgate.jobs._as_flag import as_flag
 
 DEFAULT_ROWS: Final = 100_000
 DEFAULT_OUTPUT: Final = "demo-results"

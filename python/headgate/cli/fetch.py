@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _fetch_flags, _replace
 from headgate.cli._fetch_flags import parser
-from headgate.cli._flags import as_flag
+from headgate.jobs._as_flag import as_flag
 
 if TYPE_CHECKING:
     from headgate._summary import Summary

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from headgate.cli import _ending, _fetch_flags, _foreign, _groups, _option_flags
-from headgate.cli._flags import as_flag
 from headgate.cli._parser import Parser
 from headgate.cli._wrapping import fitted
+from headgate.jobs._as_flag import as_flag
 from headgate.jobs._job_options import PlanOptions
 from headgate.jobs._options import PLAN
 

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _write(output: str, file: str) -> int:
-    from headgate.cli._flags import as_flag  # noqa: PLC0415 - not for the help
+    from headgate.jobs._as_flag import as_flag  # noqa: PLC0415 - not for the help
     from headgate.jobs._job import report_of  # noqa: PLC0415 - as above
     from headgate.jobs._page import content, page  # noqa: PLC0415 - as above
 
@@ -67,7 +67,7 @@ def _write(output: str, file: str) -> int:
 
 
 def _serve(output: str, served_at: str) -> int:
-    from headgate.cli._flags import as_flag  # noqa: PLC0415 - as above
+    from headgate.jobs._as_flag import as_flag  # noqa: PLC0415 - as above
     from headgate.jobs._page_server import LiveReport, ReportServer  # noqa: PLC0415 - as above
 
     report = LiveReport(output, as_flag)

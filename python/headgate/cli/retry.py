@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headgate.cli import _ending, _retry_flags
-from headgate.cli._flags import as_flag
 from headgate.cli._retry_flags import parser
+from headgate.jobs._as_flag import as_flag
 
 if TYPE_CHECKING:
     from headgate._summary import Summary

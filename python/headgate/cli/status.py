@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     if not output:
         values.wrong("output", "is missing: name the directory of a job")
     values.check()
-    from headgate.cli._flags import as_flag  # noqa: PLC0415 - not for the help
+    from headgate.jobs._as_flag import as_flag  # noqa: PLC0415 - not for the help
     from headgate.jobs._job import status_of  # noqa: PLC0415 - not for the help
     from headgate.jobs._status import report  # noqa: PLC0415 - as above
 

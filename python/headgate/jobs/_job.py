@@ -309,7 +309,7 @@ def report_of(output: str, *, reading_s: float | None = READING_S, spell: Spell 
     Raises:
         OutputError: As `status_of`.
     """
-    from headgate.cli._flags import as_flag  # noqa: PLC0415 - only for this
+    from headgate.jobs._as_flag import as_flag  # noqa: PLC0415 - only for this
     from headgate.jobs._page import Report  # noqa: PLC0415 - as above
 
     status = status_of(output, spell=spell)
