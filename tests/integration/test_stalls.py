@@ -133,6 +133,8 @@ def test_rates_are_kept_and_reported_after_the_process_was_stopped(tmp_path: Pat
     then = next(event for event in events[stall:] if event["event"] == "progress")
     # Less than 10/s if the time in which the process was stopped counts.
     assert then["requests_per_s"] > 20
+    points = [json.loads(line) for line in (out / "_headgate" / "series.ndjson").read_text().splitlines()[1:]]
+    assert max(point["bottlenecks"].get("stalled", 0) for point in points) > 900 * STOPPED_S
     assert then["bottleneck"]["kind"] == "rate"
 
 

@@ -52,8 +52,9 @@ def test_a_constant_latency_has_one_percentile() -> None:
 
 
 def test_a_short_last_point_is_joined_with_the_one_before_it() -> None:
-    points = joined([point(1, rows=50), point(1.004, ms=4, rows=2), point(9, ms=300)])
-    assert [(1004, 1004, 52), (9000, 300, 10)] == [(each["at_ms"], each["ms"], each["succeeded"]) for each in points]
+    points = joined([point(1, rows=50), point(1.004, ms=4, rows=2), point(9, ms=300), point(24, ms=15_000), point(25)])
+    shown = [(each["at_ms"], each["ms"], each["succeeded"]) for each in points]
+    assert [(1004, 1004, 52), (9000, 300, 10), (24_000, 15_000, 10), (25_000, 1000, 10)] == shown
 
 
 def test_columns_have_a_gap_where_no_run_went_on() -> None:

@@ -168,7 +168,7 @@ class Job:
 
         Every file and saved body is compared with its checksum (archives must be there), every row must be there once,
         and the rows that are done, the totals and the Delta log must be those of the commit. Problems are returned, not
-        raised. Ctrl-C ends it, and changes nothing.
+        raised. Ctrl-C ends it.
 
         >>> summary = headgate.fetch("http://127.0.0.1:8080/[1-3]", "results")
         >>> headgate.Job.open("results").verify(repair=True).problem_count

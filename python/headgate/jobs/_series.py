@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any, Final, TypeAlias
 
 Point: TypeAlias = Mapping[str, Any]
@@ -47,8 +48,9 @@ def joined(points: Sequence[Point]) -> list[Point]:
     The last point of a run may have some milliseconds, whose rate means nothing.
     """
     found: list[Point] = []
+    shortest_ms = median(point["ms"] for point in points) / 2 if points else 0
     for point in sorted(points, key=lambda point: point["at_ms"]):
-        is_short = bool(found) and point["ms"] < found[-1]["ms"] / 2
+        is_short = bool(found) and point["ms"] < shortest_ms
         if is_short and point["at_ms"] - point["ms"] - found[-1]["at_ms"] <= _GAP_MS:
             found[-1] = merged([found[-1], point])
         else:

@@ -147,6 +147,7 @@ impl Monitor {
             Some(left) => left < time.as_secs_f64(),
             None => input.known.is_some() && is_going_on,
         };
+        let late = Some(scheduled.late).filter(|late| *late >= STALL).unwrap_or_default();
         let SchedulerFigures { stalls, slowest, now: throttled_by, .. } = scheduled;
         let slowest_hosts: Vec<_> = slowest.into_iter().map(SlowestHost::from).collect();
         let slowest_host = slowest_hosts.first().filter(|host| {
@@ -204,7 +205,8 @@ impl Monitor {
             bottleneck,
             since_start: Point {
                 ms: elapsed.as_millis() as u64,
-                stalled_ms: stalls.total.as_millis() as u64,
+                // A stall belongs to the interval in which it ends, also before a worker has noticed it.
+                stalled_ms: (stalls.total + late).as_millis() as u64,
                 in_flight,
                 concurrency: self.setting.concurrency as u64,
                 ..Point::of(&figures)

@@ -202,6 +202,7 @@
     const options = (series) => ({
       width: Math.max(box.clientWidth, 120),
       height: HEIGHT,
+      padding: [null, 20, null, null],
       tzDate: (s) => uPlot.tzDate(new Date(s * 1e3), "Etc/UTC"),
       cursor: { y: false, sync: { key: "report" }, drag: { x: true, y: false } },
       scales: {
@@ -209,7 +210,7 @@
           : { distr: spec.distr ?? 1, range: (_plot, _min, max) => [0, spec.stacked ? 1 : Math.max(max * 1.05, 1e-3)] },
       },
       axes: [
-        { stroke: () => colour("--faint"), grid: { stroke: () => colour("--grid") }, ticks: { show: false }, values: times, space: 70 },
+        { stroke: () => colour("--faint"), grid: { stroke: () => colour("--grid") }, ticks: { show: false }, values: times, space: 56 },
         {
           stroke: () => colour("--faint"), grid: { stroke: () => colour("--grid") }, ticks: { show: false }, size: 64,
           values: (_plot, splits) => splits.map((value) => (value == null ? "" : spec.format(value))),
