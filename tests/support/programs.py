@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -28,9 +28,16 @@ def program(name: str, package: str) -> str:
 
 def free_port() -> int:
     """Returns a port that no process uses at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
+    (port,) = free_ports(1)
     return port
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns different ports that no process uses at the moment."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        ports: list[int] = [server.getsockname()[1] for server in servers]
+    return ports
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from support.certificates import Certificate, certificate
-from support.programs import free_port, program, running, wait_for_line
+from support.programs import free_ports, program, running, wait_for_line
 from support.results import rows
 from support.run import headgate
 
@@ -69,7 +69,7 @@ def nginx(directory: Path, *directives: str, gzip: str = "on") -> Iterator[RealS
     `/large` has 300,000 bytes, any other path returns its own name.
     """
     made, found = certificate(directory), program("nginx", "nginx-light")
-    plain, secure, prior = (free_port() for _ in range(3))
+    plain, secure, prior = free_ports(3)
     (directory / "large").write_text("headgate " * (_LARGE_BYTES // 9) + "x" * (_LARGE_BYTES % 9))
     temporary = "\n".join(f"{name}_temp_path {directory / name};" for name in _TEMPORARY)
     more = "\n".join(directives)
@@ -130,7 +130,7 @@ def go(directory: Path) -> Iterator[RealServer]:
 def caddy(directory: Path) -> Iterator[RealServer]:
     """Runs Caddy with gzip and zstd."""
     made, found = certificate(directory), program("caddy", "caddy")
-    plain, secure = free_port(), free_port()
+    plain, secure = free_ports(2)
     directives = (
         'bind 127.0.0.1\n encode zstd gzip\n respond "hello {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri} {uri}"'
     )

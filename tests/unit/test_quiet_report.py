@@ -45,5 +45,3 @@ def test_a_job_that_was_stopped_says_so_and_how_it_continues() -> None:
     assert "stopped early: 20,000 of 50,000 rows done, 1,203 failed; run the same command again to resume" == stopped
     retry = quiet_report(Summary.from_json(summary_json(interrupted=True, job=JOB)), of_a_retry=True)
     assert "stopped early: 50,000 of 50,000 rows done, 1,203 failed; run the same command again to resume" == retry
-    failure = {"kind": "output", "message": ["no space"]}
-    assert line(rows=0, failure=failure) is None

@@ -217,7 +217,7 @@ def _hosts(status: JobStatus, results: Mapping[str, Any] | None) -> dict[str, An
     more = "more than " if results["has_more_hosts"] else ""
     note = f"The rows of {more}{_format.plural(results['host_count'], 'host')}"
     if len(hosts) < results["host_count"]:
-        note = f"{note}, of which this page has the {len(hosts):,} with the most failures and the slowest"
+        note = f"{note}, of which this page has the {_format.count(len(hosts))} with the most failures and the slowest"
     note += _of_part(results, ". They are of {}")
     names = ("rows", "failed", "retries", "mean_us", "max_us")
     return {"note": f"{note}.", "rows": [[_text(host["host"]), *(host[name] for name in names)] for host in hosts]}

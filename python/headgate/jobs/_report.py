@@ -85,7 +85,7 @@ def report(summary: Summary, spell: Spell = as_keyword, *, retry_flags: str = ""
 def quiet_report(
     summary: Summary, spell: Spell = as_keyword, *, of_a_retry: bool = False, retry_flags: str = ""
 ) -> str | None:
-    """Returns the report as one line; `None`: every row succeeded, no row could be requested, or the reader is gone.
+    """Returns the report as one line; `None`: every row succeeded, or the reader is gone.
 
     Args:
         summary: The summary.
@@ -95,8 +95,9 @@ def quiet_report(
     """
     job = summary.job
     figures = summary if job is None else job
-    if _stopped_early(summary):
-        if summary.reader_gone or (summary.failure is not None and not summary.rows):
+    # Otherwise an error follows, which says why.
+    if summary.interrupted and summary.failure is None and summary.stopped_by is None:
+        if summary.reader_gone:
             return None
         done = _format.plural(summary.rows, "row") if job is None else _done(job)
         failed = f", {_format.count(figures.failed)} failed" if figures.failed else ""

@@ -8,10 +8,9 @@ mod replay;
 mod schema;
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use arrow_json::ReaderBuilder;
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::Schema;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -89,7 +88,7 @@ pub fn write_version(to: &mut impl Write, mut actions: impl Iterator<Item = Valu
 
 /// Writes a checkpoint with these actions, and returns their number.
 pub fn write_checkpoint(to: impl Write + Send, actions: impl Iterator<Item = Value>) -> io::Result<u64> {
-    let schema = checkpoint_schema();
+    let schema = schema::of_checkpoint();
     let compression = Compression::ZSTD(ZstdLevel::try_new(1)?);
     let properties = WriterProperties::builder().set_compression(compression).build();
     let mut writer = ArrowWriter::try_new(to, schema.clone(), Some(properties))?;
@@ -111,46 +110,4 @@ pub fn write_checkpoint(to: impl Write + Send, actions: impl Iterator<Item = Val
 fn flush<W: Write + Send>(decoder: &mut arrow_json::reader::Decoder, writer: &mut ArrowWriter<W>) -> io::Result<()> {
     let batch = decoder.flush().map_err(io::Error::other)?;
     batch.map_or(Ok(()), |batch| Ok(writer.write(&batch)?))
-}
-
-/// Returns the columns of a checkpoint: one for each kind of action, of which each row has one.
-fn checkpoint_schema() -> SchemaRef {
-    let (text, long, flag) = (DataType::Utf8, DataType::Int64, DataType::Boolean);
-    let fields = |fields: Vec<(&str, DataType)>| {
-        DataType::Struct(fields.into_iter().map(|(name, kind)| Field::new(name, kind, true)).collect::<Fields>())
-    };
-    let entries = Fields::from(vec![Field::new("key", text.clone(), false), Field::new("value", text.clone(), true)]);
-    let map = DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false);
-    let list = DataType::List(Arc::new(Field::new("element", text.clone(), true)));
-    let actions = vec![
-        ("txn", fields(vec![("appId", text.clone()), ("version", long.clone()), ("lastUpdated", long.clone())])),
-        (
-            "add",
-            fields(vec![
-                ("path", text.clone()),
-                ("partitionValues", map.clone()),
-                ("size", long.clone()),
-                ("modificationTime", long.clone()),
-                ("dataChange", flag.clone()),
-                ("stats", text.clone()),
-            ]),
-        ),
-        ("remove", fields(vec![("path", text.clone()), ("deletionTimestamp", long.clone()), ("dataChange", flag)])),
-        (
-            "metaData",
-            fields(vec![
-                ("id", text.clone()),
-                ("name", text.clone()),
-                ("description", text.clone()),
-                ("format", fields(vec![("provider", text.clone()), ("options", map.clone())])),
-                ("schemaString", text),
-                ("partitionColumns", list),
-                ("createdTime", long),
-                ("configuration", map),
-            ]),
-        ),
-        ("protocol", fields(vec![("minReaderVersion", DataType::Int32), ("minWriterVersion", DataType::Int32)])),
-    ];
-    let columns = actions.into_iter().map(|(name, kind)| Field::new(name, kind, true));
-    Arc::new(Schema::new(columns.collect::<Fields>()))
 }

@@ -11,7 +11,7 @@ use arrow_array::types::Int64Type;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::checkpoint_schema;
+use super::schema;
 use crate::parts::parquet::read::ParquetBatches;
 
 /// The maximum length of an action. The longest one has the columns of the table.
@@ -55,7 +55,7 @@ impl TableState {
 
     /// Applies a checkpoint. `None`: it is damaged.
     pub fn apply_checkpoint(&mut self, file: File) -> Option<()> {
-        let mut batches = ParquetBatches::new(file, &checkpoint_schema()).ok()?;
+        let mut batches = ParquetBatches::new(file, &schema::of_checkpoint()).ok()?;
         batches.project(&["add.path", "add.size", "metaData.schemaString"]);
         while let Some(batch) = batches.next_batch().ok()? {
             self.apply_actions(&batch)?;

@@ -1,8 +1,9 @@
 //! Columns as Delta describes them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use serde_json::{Value, json};
 
 /// A column that Delta can't describe.
@@ -84,6 +85,48 @@ fn described(data_type: &DataType) -> Result<Value, String> {
         other => return Err(other.to_string()),
     };
     Ok(json!(name))
+}
+
+/// Returns the columns of a checkpoint: one for each kind of action, of which each row has one.
+pub(super) fn of_checkpoint() -> SchemaRef {
+    let (text, long, flag) = (DataType::Utf8, DataType::Int64, DataType::Boolean);
+    let fields = |fields: Vec<(&str, DataType)>| {
+        DataType::Struct(fields.into_iter().map(|(name, kind)| Field::new(name, kind, true)).collect::<Fields>())
+    };
+    let entries = Fields::from(vec![Field::new("key", text.clone(), false), Field::new("value", text.clone(), true)]);
+    let map = DataType::Map(Arc::new(Field::new("key_value", DataType::Struct(entries), false)), false);
+    let list = DataType::List(Arc::new(Field::new("element", text.clone(), true)));
+    let actions = vec![
+        ("txn", fields(vec![("appId", text.clone()), ("version", long.clone()), ("lastUpdated", long.clone())])),
+        (
+            "add",
+            fields(vec![
+                ("path", text.clone()),
+                ("partitionValues", map.clone()),
+                ("size", long.clone()),
+                ("modificationTime", long.clone()),
+                ("dataChange", flag.clone()),
+                ("stats", text.clone()),
+            ]),
+        ),
+        ("remove", fields(vec![("path", text.clone()), ("deletionTimestamp", long.clone()), ("dataChange", flag)])),
+        (
+            "metaData",
+            fields(vec![
+                ("id", text.clone()),
+                ("name", text.clone()),
+                ("description", text.clone()),
+                ("format", fields(vec![("provider", text.clone()), ("options", map.clone())])),
+                ("schemaString", text),
+                ("partitionColumns", list),
+                ("createdTime", long),
+                ("configuration", map),
+            ]),
+        ),
+        ("protocol", fields(vec![("minReaderVersion", DataType::Int32), ("minWriterVersion", DataType::Int32)])),
+    ];
+    let columns = actions.into_iter().map(|(name, kind)| Field::new(name, kind, true));
+    Arc::new(Schema::new(columns.collect::<Fields>()))
 }
 
 #[cfg(test)]
