@@ -48,8 +48,8 @@ ROOM_BYTES: Final = 64 << 10
 IDLE_CONNECTIONS: Final = 2_000
 """So many that most requests find one, and few enough that there are as many within a minute."""
 MOST_GROWTH: Final = {"memory": 40 << 20, "files": 100, "threads": 1}
-"""The bound of what each figure of a run may grow by after its first minute. Rows that wait for their hosts, which are more
-while the machine is busy, may take 32 MiB."""
+"""The bound of what each figure of a run may grow by after its first minute. Rows that wait for their hosts, which are
+more while the machine is busy, may take 32 MiB."""
 MOST_OWN_GROWTH: Final = {"own_files": 20, "own_bytes": 512 << 10}
 """The same of the directory's, after the first minutes of the job."""
 MOST_DELTA_FILES: Final = 320
