@@ -195,6 +195,8 @@ def test_a_job_that_is_ahead_of_a_trial_sends_nothing_for_it(tmp_path: Path) -> 
                 assert process.poll() is None
             process.terminate()
             process.communicate(timeout=LONGEST_S)
+        # What was in flight has come, and /3 is held.
+        wait_for(lambda: origin.connections <= 1)
         status, sent = package.Job.open(out).status(), len(origin.requests)
         assert 2 == status.watermark < status.done < 2000
         headgate(*fetch, "--max-rows", "2", check=0)

@@ -19,6 +19,7 @@ class Origin:
         held: Paths that get their response only once `released` is set.
         requests: Method, path, the header `X-Tenant` and body of each request.
         keys: The header `Idempotency-Key` of each request, by its path.
+        connections: The number of connections whose requests may still come.
     """
 
     def __init__(self, url: str, body: bytes) -> None:
@@ -29,14 +30,24 @@ class Origin:
         self.released = threading.Event()
         self.keys: dict[str, list[str | None]] = {}
         self.requests: list[tuple[str, str, str | None, bytes]] = []
+        self.connections = 0
 
 
 @contextmanager
 def changing(body: bytes = b"hello", *, first: Callable[[], object] | None = None) -> Iterator[Origin]:
     """Runs a server that responds as its `Origin` says at the moment; `first` is called before the first response."""
-    once = threading.Lock()
+    once, counting = threading.Lock(), threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            with counting:
+                origin.connections += 1
+            try:
+                super().handle()
+            finally:
+                with counting:
+                    origin.connections -= 1
+
         def do_GET(self) -> None:  # the name that http.server looks for
             sent = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             if first is not None and once.acquire(blocking=False):
