@@ -4,6 +4,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Final
 
 from headgate._message import Spell, as_keyword
@@ -39,21 +40,28 @@ class Observer:
 
     def update(self) -> None:
         """Shows the progress if it is due, and announces signals."""
-        received = self._received
-        received.check_main_thread()
+        self._received.check_main_thread()
         with _without_display_errors():
-            if received.count > self._announced:
-                self._announced = received.count
-                self._display.say(_announcement(received, self._shutdown_timeout, self._snapshot().in_flight))
-                self._is_stopped = True
+            self._announce()
             if time.monotonic() - self._drawn_at >= DRAW_EVERY_S:
                 self._drawn_at = time.monotonic()
                 snapshot = self._snapshot()
                 self._show_events(snapshot)
                 self._display.update(snapshot)
 
-    def _show_events(self, snapshot: Snapshot) -> None:
-        """Shows what happened since the last snapshot. A stop that a signal caused was announced."""
+    def _announce(self, *, is_shown: bool = True) -> None:
+        """Announces the signals that have come since the last time."""
+        received = self._received
+        if received.count > self._announced:
+            self._announced = received.count
+            event = _announcement(received, self._shutdown_timeout, self._snapshot().in_flight)
+            self._display.say(replace(event, is_shown=is_shown))
+            self._is_stopped = True
+
+    def _show_events(self, snapshot: Snapshot, *, is_ended: bool = False) -> None:
+        """Shows what happened since the last snapshot. A stop that a signal caused is announced instead."""
+        # The signal may have come since, and the job may have ended at once: then only the log has it.
+        self._announce(is_shown=not is_ended)
         for event in self._events.until(snapshot):
             if event.name != "stop" or not self._is_stopped:
                 self._display.say(event)
@@ -62,7 +70,7 @@ class Observer:
         """Shows the final progress."""
         with _without_display_errors():
             snapshot = self._snapshot()
-            self._show_events(snapshot)
+            self._show_events(snapshot, is_ended=True)
             self._display.end(snapshot)
 
     def _snapshot(self) -> Snapshot:
