@@ -20,13 +20,6 @@ const MIXED_RESPONSES: u32 = 40;
 /// The weight of the last attempt in the mean time of a host's attempts.
 const MEAN_WEIGHT: f32 = 0.1;
 
-/// A waiting row; `turn`: its number in the order in which rows came.
-#[derive(Debug)]
-pub(super) struct WaitingRow {
-    pub(super) turn: u64,
-    pub(super) row: Row,
-}
-
 /// The limit of attempts in flight.
 #[derive(Debug)]
 pub(super) enum Concurrency {
@@ -58,7 +51,7 @@ impl Concurrency {
 pub(super) enum Readiness {
     /// No rows wait for it.
     Idle,
-    /// Its next row, of this turn, may start.
+    /// A row may start. Hosts take turns in the order of these ordinals: of that row, or of an older one that waits behind it.
     Ready(u64),
     /// No row may start before this time.
     Until(Instant, ThrottledBy),
@@ -75,14 +68,15 @@ impl Readiness {
     }
 }
 
-/// The next row of a host, with its turn.
+/// The next row of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextRow {
-    Redirected(u64),
+    Redirected,
+    /// The one with this key.
     Retry(Instant, u64),
-    Oldest(u64),
+    Oldest,
     /// The row that came last.
-    Newest(u64),
+    Newest,
 }
 
 /// The credentials of a host's requests, if they can be renewed.
@@ -104,10 +98,10 @@ impl HostCredentials {
 #[derive(Debug)]
 pub(super) struct HostQueue {
     pub(super) name: Box<str>,
-    pub(super) new_rows: VecDeque<WaitingRow>,
+    pub(super) new_rows: VecDeque<Row>,
     /// Rows that were redirected here in the middle of an attempt, which start first.
-    pub(super) redirected: VecDeque<WaitingRow>,
-    /// Rows that are retried, by the time of the retry.
+    pub(super) redirected: VecDeque<Row>,
+    /// Rows that are retried, by the time of the retry and their ordinals.
     pub(super) retries: BTreeMap<(Instant, u64), Row>,
     /// Deferred rows, which will be read again.
     pub(super) deferred: u64,
@@ -289,23 +283,22 @@ impl HostQueue {
                 return (Readiness::Until(limiter.starts.wake_at(when), ThrottledBy::HostRate), None);
             }
         }
-        let (NextRow::Redirected(turn) | NextRow::Retry(_, turn) | NextRow::Oldest(turn) | NextRow::Newest(turn)) =
-            next;
-        (Readiness::Ready(turn), Some(next))
+        let oldest = self.peek(next).into_iter().chain(self.new_rows.front()).map(|row| row.ordinal).min();
+        (oldest.map_or(Readiness::Idle, Readiness::Ready), Some(next))
     }
 
     /// Returns the next row: a retry that is due, or else the row that has waited the longest.
     fn next_row(&mut self, is_probe: bool, now: Instant) -> Result<NextRow, Readiness> {
-        if let Some(waiting) = self.redirected.front() {
-            return Ok(NextRow::Redirected(waiting.turn));
+        if !self.redirected.is_empty() {
+            return Ok(NextRow::Redirected);
         }
         // Rows that failed, and those beside them, may fail though the host is healthy: distant rows show whether it is.
         let is_open = self.breaker.as_ref().is_some_and(|breaker| breaker.is_open());
-        if let Some(waiting) = self.new_rows.back().filter(|_| is_open) {
-            return Ok(NextRow::Newest(waiting.turn));
+        if is_open && !self.new_rows.is_empty() {
+            return Ok(NextRow::Newest);
         }
         let mut wait = None;
-        if let Some(((due, turn), _)) = self.retries.first_key_value() {
+        if let Some(((due, ordinal), _)) = self.retries.first_key_value() {
             let only_retries = Load::OnlyRetries { host_is_well: !is_open };
             let load = if self.has_only_retries() { only_retries } else { Load::NewRows };
             let allowed = if is_probe { now } else { self.retry_budget.when(load, now) };
@@ -314,36 +307,34 @@ impl HostQueue {
             } else if allowed > now {
                 wait = Some((allowed, ThrottledBy::RetryBudget));
             } else {
-                return Ok(NextRow::Retry(*due, *turn));
+                return Ok(NextRow::Retry(*due, *ordinal));
             }
         }
-        match (self.new_rows.front(), wait) {
-            (Some(waiting), _) => Ok(match self.new_rows.back().filter(|_| self.mixed > 0 && !self.took_newest) {
-                Some(newest) => NextRow::Newest(newest.turn),
-                None => NextRow::Oldest(waiting.turn),
-            }),
-            (None, Some((until, by))) => Err(Readiness::Until(until, by)),
-            (None, None) => Err(Readiness::Idle),
+        match wait {
+            _ if !self.new_rows.is_empty() => {
+                Ok(if self.mixed > 0 && !self.took_newest { NextRow::Newest } else { NextRow::Oldest })
+            }
+            Some((until, by)) => Err(Readiness::Until(until, by)),
+            None => Err(Readiness::Idle),
         }
     }
 
     /// Returns all rows that wait.
     pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
-        let waiting = self.redirected.iter().chain(&self.new_rows).map(|waiting| &waiting.row);
-        waiting.chain(self.retries.values())
+        self.redirected.iter().chain(&self.new_rows).chain(self.retries.values())
     }
 
     /// Returns whether a row that had no attempt yet is found by the order of ordinals: one that waits may not be.
     pub(super) fn has_new_row(&self, ordinal: u64) -> bool {
-        position_by_order(&self.new_rows, ordinal, |waiting| &waiting.row).is_some()
+        position_by_order(&self.new_rows, ordinal).is_some()
     }
 
     pub(super) fn peek(&self, next: NextRow) -> Option<&Row> {
         match next {
-            NextRow::Redirected(_) => self.redirected.front().map(|waiting| &waiting.row),
-            NextRow::Retry(due, turn) => self.retries.get(&(due, turn)),
-            NextRow::Oldest(_) => self.new_rows.front().map(|waiting| &waiting.row),
-            NextRow::Newest(_) => self.new_rows.back().map(|waiting| &waiting.row),
+            NextRow::Redirected => self.redirected.front(),
+            NextRow::Retry(due, ordinal) => self.retries.get(&(due, ordinal)),
+            NextRow::Oldest => self.new_rows.front(),
+            NextRow::Newest => self.new_rows.back(),
         }
     }
 
@@ -360,10 +351,9 @@ impl HostQueue {
         let retries = self.retries.extract_if(.., |_, row| leaves(row));
         let mut removed: Vec<Row> = retries.map(|(_, row)| row).collect();
         for waiting in [&mut self.redirected, &mut self.new_rows] {
-            let (left, kept): (Vec<_>, Vec<_>) =
-                mem::take(waiting).into_iter().partition(|waiting| leaves(&waiting.row));
+            let (left, kept): (Vec<Row>, Vec<Row>) = mem::take(waiting).into_iter().partition(|row| leaves(row));
             *waiting = kept.into();
-            removed.extend(left.into_iter().map(|waiting| waiting.row));
+            removed.extend(left);
         }
         removed
     }
@@ -373,8 +363,7 @@ impl HostQueue {
         let retries = self.retries.extract_if(.., |_, row| cancelled.includes(row));
         let mut removed: Vec<Row> = retries.map(|(_, row)| row).collect();
         for waiting in [&mut self.redirected, &mut self.new_rows] {
-            let of_these = cancelled.remove_from(waiting, |waiting| &waiting.row);
-            removed.extend(of_these.into_iter().map(|waiting| waiting.row));
+            removed.extend(cancelled.remove_from(waiting));
         }
         removed
     }
@@ -382,20 +371,20 @@ impl HostQueue {
     /// Removes all waiting rows.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Row> + use<> {
         let waiting = mem::take(&mut self.redirected).into_iter().chain(mem::take(&mut self.new_rows));
-        waiting.map(|waiting| waiting.row).chain(mem::take(&mut self.retries).into_values())
+        waiting.chain(mem::take(&mut self.retries).into_values())
     }
 
     pub(super) fn remove_next(&mut self, next: NextRow) -> Option<Row> {
         match next {
-            NextRow::Redirected(_) => self.redirected.pop_front().map(|waiting| waiting.row),
-            NextRow::Retry(due, turn) => self.retries.remove(&(due, turn)),
-            NextRow::Oldest(_) => {
+            NextRow::Redirected => self.redirected.pop_front(),
+            NextRow::Retry(due, ordinal) => self.retries.remove(&(due, ordinal)),
+            NextRow::Oldest => {
                 self.took_newest = false;
-                self.new_rows.pop_front().map(|waiting| waiting.row)
+                self.new_rows.pop_front()
             }
-            NextRow::Newest(_) => {
+            NextRow::Newest => {
                 self.took_newest = true;
-                self.new_rows.pop_back().map(|waiting| waiting.row)
+                self.new_rows.pop_back()
             }
         }
     }

@@ -27,24 +27,23 @@ impl RowsToCancel {
         matches!(self, Self::One(_)) && !found.is_empty()
     }
 
-    /// Removes the rows from a queue, of whose items `row_of` returns the row, and returns their items.
-    pub fn remove_from<T>(self, queue: &mut VecDeque<T>, row_of: impl Fn(&T) -> &Row) -> Vec<T> {
+    /// Removes the rows from a queue, and returns them.
+    pub fn remove_from(self, queue: &mut VecDeque<Row>) -> Vec<Row> {
         if let Self::One(ordinal) = self {
-            let position = position_by_order(queue, ordinal, &row_of)
-                .or_else(|| queue.iter().position(|item| row_of(item).ordinal == ordinal));
+            let position =
+                position_by_order(queue, ordinal).or_else(|| queue.iter().position(|row| row.ordinal == ordinal));
             return position.and_then(|position| queue.remove(position)).into_iter().collect();
         }
-        if !queue.iter().any(|item| self.includes(row_of(item))) {
+        if !queue.iter().any(|row| self.includes(row)) {
             return Vec::new();
         }
-        let (removed, others): (Vec<T>, Vec<T>) =
-            mem::take(queue).into_iter().partition(|item| self.includes(row_of(item)));
+        let (removed, others): (Vec<Row>, Vec<Row>) = mem::take(queue).into_iter().partition(|row| self.includes(row));
         *queue = others.into();
         removed
     }
 }
 
 /// Returns the position of a row in a queue where it is found by the order of ordinals, in which rows mostly wait.
-pub(super) fn position_by_order<T>(queue: &VecDeque<T>, ordinal: u64, row_of: impl Fn(&T) -> &Row) -> Option<usize> {
-    queue.binary_search_by_key(&ordinal, |item| row_of(item).ordinal).ok()
+pub(super) fn position_by_order(queue: &VecDeque<Row>, ordinal: u64) -> Option<usize> {
+    queue.binary_search_by_key(&ordinal, |row| row.ordinal).ok()
 }

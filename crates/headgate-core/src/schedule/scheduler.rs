@@ -2,7 +2,7 @@
 //! retries, over all hosts and for all workers.
 //!
 //! Rows wait under their host, in the order in which they came. A host is in at most one list: hosts of which a row may
-//! start, in the order of these rows; or hosts that wait for a time. So each event changes one host, and the next row is at
+//! start, in the order of the input; or hosts that wait for a time. So each event changes one host, and the next row is at
 //! the front of a list, however many hosts there are.
 //!
 //! Pure: times are passed in. They are awake times (see [`StallClock`]): in a stall, no host gets older and no rate limiter
@@ -42,9 +42,6 @@ use crate::stall::{StallClock, StallFigures};
 
 /// The maximum number of hosts whose pauses are counted by name, and of those whose open circuit breakers are.
 const MAX_NAMED_HOSTS: usize = 20;
-
-/// Turns before this one are of rows that were redirected.
-const FIRST_TURN: u64 = 1 << 62;
 
 /// The options of a run that limit requests.
 #[derive(Debug, Clone)]
@@ -122,7 +119,7 @@ pub struct Scheduler {
     hosts: HostQueues,
     /// The addresses of hosts, if limits are per address.
     addresses: Addresses,
-    /// Hosts of which a row may start, by the turn of that row.
+    /// Hosts of which a row may start, by the ordinal of [`Readiness::Ready`].
     ready: BTreeSet<(u64, HostIndex)>,
     timers: BTreeSet<(Instant, HostIndex)>,
     /// Rows without a valid host, which nothing throttles.
@@ -132,9 +129,6 @@ pub struct Scheduler {
     network: NetworkState,
     /// Hosts that responded in an earlier run of the job, as far as they are known.
     responded_earlier: HashSet<Box<str>>,
-    next_turn: u64,
-    /// The turn of the next row that was redirected: those start before all other rows.
-    next_redirected_turn: u64,
     /// The highest ordinal so far: rows up to it were read before.
     newest: Option<u64>,
     /// Hosts with few rows left here, while more of theirs were deferred.
@@ -195,8 +189,6 @@ impl Scheduler {
             hostless: VecDeque::new(),
             failing: VecDeque::new(),
             look_ahead: LookAhead::new(can_defer, max_rows, max_bytes),
-            next_turn: FIRST_TURN,
-            next_redirected_turn: 0,
             newest: None,
             hungry_hosts: 0,
             deferred: 0,

@@ -36,7 +36,7 @@ impl DrawnRows {
 
     /// Removes the rows that are cancelled, and returns them.
     pub fn remove(&self, cancelled: RowsToCancel) -> Vec<Row> {
-        cancelled.remove_from(&mut self.rows(), |row| row)
+        cancelled.remove_from(&mut self.rows())
     }
 
     fn rows(&self) -> MutexGuard<'_, VecDeque<Row>> {

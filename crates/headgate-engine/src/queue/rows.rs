@@ -254,7 +254,7 @@ impl RowReceiver {
     /// Removes the rows that are cancelled, and returns those that were queued, and those that a worker had drawn.
     pub(crate) fn remove(&self, cancelled: RowsToCancel) -> (Vec<Row>, Vec<Row>) {
         let mut state = self.shared.state();
-        let queued = cancelled.remove_from(&mut state.rows, |row| row);
+        let queued = cancelled.remove_from(&mut state.rows);
         state.bytes -= queued.iter().map(Row::bytes).sum::<usize>();
         self.wake_source_if_half_empty(&mut state);
         let drawn = state.drawn.iter().flat_map(|drawn| drawn.remove(cancelled)).collect();

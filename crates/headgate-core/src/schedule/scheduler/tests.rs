@@ -116,6 +116,21 @@ impl Driver {
 }
 
 #[test]
+fn a_retry_and_the_rows_behind_it_start_before_newer_rows_of_other_hosts() {
+    let mut driver = Driver::new(rules());
+    (0..2).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut in_flight = driver.started();
+    driver.offer(2, "a");
+    (3..100).for_each(|ordinal| driver.offer(ordinal, "b"));
+    driver.end(in_flight.remove(0), silent(ErrorKind::Timeout), None);
+    driver.now += Duration::from_secs(10);
+    driver.end(in_flight.remove(0), end(200), None);
+    let mut expected: Vec<u64> = (2..100).collect();
+    expected.insert(0, 0);
+    assert_eq!(expected, driver.ordinals());
+}
+
+#[test]
 fn rows_of_a_throttled_host_wait_and_other_rows_pass() {
     let limits = Limits {
         concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },

@@ -9,7 +9,7 @@ use crate::limits::HostBy;
 use crate::message::OptionName;
 use crate::row::{Before, Row};
 use crate::schedule::budget::Allowance;
-use crate::schedule::host_queue::{HostCredentials, HostQueue, WaitingRow};
+use crate::schedule::host_queue::{HostCredentials, HostQueue};
 use crate::schedule::rows_to_cancel::RowsToCancel;
 
 impl Scheduler {
@@ -72,7 +72,6 @@ impl Scheduler {
             host.deferred -= 1;
             self.deferred -= 1;
         }
-        let turn = self.next_turn_number();
         let others = self.hosts.at(index).waiting();
         if self.is_refused(index, others, now) {
             self.fail_down(index, row, now);
@@ -82,14 +81,9 @@ impl Scheduler {
             self.failing.push_back((row, breaker_open()));
         } else {
             self.defer_if_full(now);
-            self.enqueue(index, WaitingRow { turn, row });
+            self.enqueue(index, row);
         }
         self.settle(index, now);
-    }
-
-    fn next_turn_number(&mut self) -> u64 {
-        self.next_turn += 1;
-        self.next_turn - 1
     }
 
     /// Returns whether a row of this host fails without an attempt, while `others` more of its rows wait: one at a time may
@@ -118,21 +112,18 @@ impl Scheduler {
         }
     }
 
-    fn enqueue(&mut self, index: HostIndex, waiting: WaitingRow) {
-        if waiting.row.chain().is_some() {
-            self.look_ahead.enters(&waiting.row);
-            let turn = self.next_redirected_turn;
-            self.hosts.at(index).redirected.push_back(WaitingRow { turn, row: waiting.row });
-            self.next_redirected_turn += 1;
-            return;
-        }
+    fn enqueue(&mut self, index: HostIndex, row: Row) {
         let host = self.hosts.at(index);
-        if self.look_ahead.can_defer() && self.look_ahead.is_full_for(host.new_rows.len(), host.retries.len()) {
-            self.defer(index, &waiting.row);
+        let is_redirected = row.chain().is_some();
+        if !is_redirected
+            && self.look_ahead.can_defer()
+            && self.look_ahead.is_full_for(host.new_rows.len(), host.retries.len())
+        {
+            self.defer(index, &row);
             return;
         }
-        self.look_ahead.enters(&waiting.row);
-        host.new_rows.push_back(waiting);
+        self.look_ahead.enters(&row);
+        if is_redirected { host.redirected.push_back(row) } else { host.new_rows.push_back(row) }
     }
 
     fn defer(&mut self, index: HostIndex, row: &Row) {
@@ -157,8 +148,7 @@ impl Scheduler {
             let retries = (0..retries).map_while(|_| host.retries.pop_last().map(|(_, row)| row));
             let retries: Vec<Row> = retries.take(self.look_ahead.retried_capacity()).collect();
             let kept = host.new_rows.len().min(share.saturating_sub(host.retries.len()).max(share.div_ceil(2)));
-            let new_rows = host.new_rows.split_off(kept).into_iter().map(|waiting| waiting.row);
-            for row in new_rows.chain(retries) {
+            for row in host.new_rows.split_off(kept).into_iter().chain(retries) {
                 self.look_ahead.leaves(&row);
                 self.defer(index, &row);
             }
@@ -227,9 +217,8 @@ impl Scheduler {
         if self.look_ahead.is_full() && self.look_ahead.can_defer_retried() {
             self.defer(index, &row);
         } else {
-            let turn = self.next_turn_number();
             self.look_ahead.enters(&row);
-            self.hosts.at(index).retries.insert((due, turn), row);
+            self.hosts.at(index).retries.insert((due, row.ordinal), row);
         }
         self.settle(index, now);
     }
@@ -284,17 +273,13 @@ impl Scheduler {
         } else {
             row.record_wait();
             let host = self.hosts.at(index);
-            let last = self.next_turn;
-            self.next_turn += 1;
             self.look_ahead.enters(&row);
             if row.chain().is_some() {
-                let turn = host.redirected.front().map_or(self.next_redirected_turn, |waiting| waiting.turn);
-                host.redirected.push_front(WaitingRow { turn, row });
+                host.redirected.push_front(row);
             } else if row.before().is_some() {
-                host.retries.insert((now, last), row);
+                host.retries.insert((now, row.ordinal), row);
             } else {
-                let turn = host.new_rows.front().map_or(last, |waiting| waiting.turn);
-                host.new_rows.push_front(WaitingRow { turn, row });
+                host.new_rows.push_front(row);
             }
         }
         self.settle(index, now);

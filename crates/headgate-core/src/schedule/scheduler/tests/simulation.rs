@@ -71,8 +71,8 @@ struct Case {
     hopeless: f64,
     kind: Hopeless,
     order: Order,
-    /// The server requests a pause of 2 s with each status 429, which it sends for this share of the requests.
-    pauses: f64,
+    /// A server requests a pause of 2 s with each status 429, which it sends once for each so many of its rows.
+    rows_per_pause: Option<u64>,
 }
 
 impl Case {
@@ -89,7 +89,7 @@ impl Case {
             hopeless: 0.0,
             kind: Hopeless::Body,
             order: Order::Random,
-            pauses: 0.0,
+            rows_per_pause: None,
         }
     }
 
@@ -110,6 +110,12 @@ impl Case {
             Order::First => row < hopeless,
             Order::Last => row >= self.rows - hopeless,
         }
+    }
+
+    /// Returns whether the first attempt at a row is refused with a pause, at a different time at each host.
+    fn is_refused(&self, row: u64) -> bool {
+        let of_host = row / self.hosts as u64 + self.host_of(row) as u64 * 97;
+        self.rows_per_pause.is_some_and(|rows| of_host % rows == rows / 2)
     }
 
     fn outage_at(&self, host: usize, at_s: f64) -> Option<(f64, f64)> {
@@ -149,8 +155,9 @@ impl Case {
         // Intervals between probes double, so that the last one is about as long as all before it.
         let outages_s = self.outages.iter().chain(&self.network_outage).map(|(from, to)| to - from);
         let probes: f64 = outages_s.map(|outage_s| PROBE_INTERVAL_S.min(0.75 * outage_s + FIRST_PROBE_S)).sum();
-        // Each host requests this many pauses, if they are spread evenly.
-        let paused = (self.pauses * self.rows as f64 / self.hosts as f64).ceil() * PAUSE_S * 1.05;
+        let pauses_of_host =
+            self.rows_per_pause.map_or(0.0, |rows| (self.rows as f64 / (self.hosts as u64 * rows) as f64).ceil());
+        let paused = pauses_of_host * PAUSE_S * 1.05;
         // Many closed connections in a row look like an outage, until the first probe.
         let suspected = if self.kind == Hopeless::Close && self.order == Order::First { FIRST_PROBE_S } else { 0.0 };
         suspected + MOST_RATIO * (self.oracle_s() + paused) + hopeless + probes
@@ -276,7 +283,10 @@ impl Simulation<'_> {
             };
             (latency_s, end)
         } else {
-            (latency_s, AttemptEnd::responded(if self.rng.f64() < case.pauses { 429 } else { 200 }))
+            (
+                latency_s,
+                AttemptEnd::responded(if row.before().is_none() && case.is_refused(row.ordinal) { 429 } else { 200 }),
+            )
         };
         self.attempts += 1;
         // Attempts vary in length by a fifth.
@@ -370,7 +380,7 @@ fn cases() -> Vec<Case> {
         Case { hosts: 500, sick_hosts: 500, outages: vec![(2.0, 22.0)], ..case("all hosts refuse for 20 s") },
         Case { hosts: 50, network_outage: Some((2.0, 62.0)), ..case("a local outage of a minute") },
         Case { hosts: 50, network_outage: Some((2.0, 5.0)), ..case("a local outage of 3 s") },
-        Case { hosts: 5, pauses: 0.002, ..case("pauses") },
+        Case { hosts: 5, rows_per_pause: Some(500), ..case("pauses") },
     ];
     for kind in [Hopeless::Body, Hopeless::Status(500), Hopeless::Close] {
         for order in [Order::Random, Order::First, Order::Last] {
