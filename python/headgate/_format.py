@@ -60,6 +60,11 @@ def moment(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def rfc3339(when: datetime) -> str:
+    """Returns `2026-11-20T08:15:03Z`, for JSON."""
+    return when.isoformat().replace("+00:00", "Z")
+
+
 def latency(microseconds: int) -> str:
     """Returns `870 µs`, `8.1 ms`, `1.50 s`; `-` if nothing was measured."""
     if microseconds == 0:

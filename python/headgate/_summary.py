@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import Any, Final, Protocol, Self
 
 from headgate import _format
@@ -109,6 +110,8 @@ class JobFigures:
         errors: Failed rows by error kind, or by status as `status:503`.
         finished: Whether every row of the input, or of the trial, is done.
         resumable: Whether the same command resumes the job where this run has ended.
+        interrupted_at: When the process before this one last wrote its heartbeat, in UTC, if it was killed, or its
+            machine stopped; `None`: it ended in order, or there was none.
     """
 
     __module__ = "headgate"
@@ -122,6 +125,7 @@ class JobFigures:
     errors: dict[str, int]
     finished: bool
     resumable: bool
+    interrupted_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -409,7 +413,7 @@ class Summary:
         >>> json.loads(headgate.fetch("http://127.0.0.1:8080/[1-3]", "results").to_json())["succeeded"]
         3
         """
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_format.rfc3339) + "\n"
 
     def _repr_html_(self) -> str:
         """Returns the table that a notebook shows."""

@@ -112,6 +112,30 @@ def test_what_a_host_does_is_an_event(tmp_path: Path) -> None:
     assert ("127.0.0.1", "warning") == (opened["host"], opened["level"])
 
 
+def test_the_run_after_a_kill_says_when_that_was(tmp_path: Path, server: str) -> None:
+    log, out = tmp_path / "log.ndjson", tmp_path / "out"
+    fetch = ("fetch", f"{server}/page/[1-20]", "-o", out, "--log-file", log, "--log-format", "json")
+    began = datetime.now(UTC)
+    with started(*fetch, "--rate", "5/s", "--commit-interval", "100ms") as process:
+        wait_for(lambda: "commit" in events(log))
+        process.kill()
+        process.communicate(timeout=LONGEST_S)
+    runs = [events(log)]
+    summary = tmp_path / "summary.json"
+    again = headgate(*fetch, "--summary", summary)
+    runs.append(events(log)[len(runs[0]) :])
+    headgate(*fetch)
+    runs.append(events(log)[len(runs[0]) + len(runs[1]) :])
+
+    assert [["start"], ["start", "interrupted", "resume"], ["start"]] == [
+        [event for event in run if event in {"start", "interrupted", "resume"}] for run in runs
+    ]
+    (interrupted,) = (record for record in records(log) if record["event"] == "interrupted")
+    assert began <= datetime.fromisoformat(interrupted["interrupted_at"]) <= datetime.now(UTC)
+    assert interrupted["message"] in again.stderr
+    assert interrupted["interrupted_at"] == json.loads(summary.read_text())["job"]["interrupted_at"]
+
+
 def test_a_log_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:
     fetch = ("fetch", "http://127.0.0.1:1/", "-o", tmp_path / "out")
     assert [f"--log-file must be a file, not '{tmp_path}'"] == headgate(

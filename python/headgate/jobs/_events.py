@@ -25,8 +25,8 @@ class Event:
     """Something that happened to a run.
 
     Attributes:
-        name: `start`, `resume`, `note`, `progress`, `commit`, `set`, `pause`, `unpause`, `host_pause`, `breaker_open`,
-            `breaker_closed`, `network_down`, `network_up`, `merge`, `keep`, `stall`, `stop` or `end`.
+        name: `start`, `interrupted`, `resume`, `note`, `progress`, `commit`, `set`, `pause`, `unpause`, `host_pause`,
+            `breaker_open`, `breaker_closed`, `network_down`, `network_up`, `merge`, `keep`, `stall`, `stop` or `end`.
         message: It in words.
         level: How much it matters.
         fields: Its figures, for programs.
@@ -56,7 +56,7 @@ def as_text(event: Event) -> str:
 def as_json(event: Event) -> str:
     """Returns the event as a line of JSON."""
     record = {"time": _time(event), "level": event.level, "event": event.name, "message": event.message, **event.fields}
-    return json.dumps(record, ensure_ascii=False)
+    return json.dumps(record, ensure_ascii=False, default=_format.rfc3339)
 
 
 def _time(event: Event) -> str:

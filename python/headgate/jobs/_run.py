@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from headgate import _format, _native
@@ -118,6 +119,8 @@ def _run(
         if options.insecure:
             # The command line has shown a warning.
             greetings.append(Event(name="note", message=spelled(_INSECURE, spell), level="warning"))
+        if first.job is not None and first.job.interrupted_at is not None:
+            greetings.append(_interrupted(first.job.interrupted_at))
         if greeting is not None and first.job is not None:
             greetings.append(Event(name="resume", message=greeting, fields=asdict(first.job), is_shown=True))
         try:
@@ -129,6 +132,12 @@ def _run(
                 metrics.close()
     RUNS.discard(running)
     return with_notes(summary, options, spell), received.first
+
+
+def _interrupted(at: datetime) -> Event:
+    """Returns the event of a process that was killed: there is none of its own."""
+    message = f"the process before this one was killed, or its machine stopped, after {_format.moment(at)}"
+    return Event(name="interrupted", message=message, level="warning", fields={"interrupted_at": at}, is_shown=True)
 
 
 def _started(options: FetchOptions | RetryOptions, first: Summary, metrics_url: str | None) -> Event:

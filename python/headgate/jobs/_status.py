@@ -164,11 +164,7 @@ class JobStatus:
 
     def to_json(self) -> str:
         """Returns the output of `headgate status --as-json`; times are texts as in RFC 3339."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_rfc3339) + "\n"
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, default=_format.rfc3339) + "\n"
 
 
 _HUNG_AFTER_S: Final = 5.0

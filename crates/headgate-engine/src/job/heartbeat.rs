@@ -4,6 +4,8 @@
 //! OUT/_headgate/heartbeat.json   replaced once a second by the process that runs the job, and removed at its end
 //! ```
 //!
+//! So a heartbeat that is there when a process locks the job is of one that did not end in order.
+//!
 //! A thread of its own writes the file, from the moment at which the job is locked: if the sink waits for a slow disk, or the
 //! input for its first row, the heartbeat says so. It is no part of the durable state, so nothing is synced, it doesn't pass
 //! through the job's [`Storage`](headgate_core::files::storage::Storage), and a disk that refuses it stops no job. Its size has
@@ -64,6 +66,8 @@ pub(crate) type Progress = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 /// What the heartbeats of a run say, which any thread may change.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
+    /// When the process before this one last wrote its heartbeat, if that process did not end in order.
+    interrupted_at: Option<String>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -123,6 +127,11 @@ impl Heartbeat {
         }
     }
 
+    /// Returns when the process before this one last wrote its heartbeat (RFC 3339, UTC), if it did not end in order.
+    pub(crate) fn interrupted_at(&self) -> Option<&str> {
+        self.interrupted_at.as_deref()
+    }
+
     /// Sets the job that the run is of.
     pub(super) fn set_job(&self, started_at: &str) {
         self.lock().run.job_started_at = Some(started_at.to_owned());
@@ -169,9 +178,10 @@ impl Heartbeat {
 impl HeartbeatThread {
     /// Writes the first heartbeat, and starts the thread for the others.
     pub(super) fn start(directory: &Directory, run: RunDescription) -> Self {
+        let interrupted_at = Beat::read(directory).map(|beat| beat.at);
         let _ = Heartbeat::write(directory, run.clone(), None);
         let state = State { run, progress: None, is_due: false, has_ended: false };
-        let heartbeat = Arc::new(Heartbeat { state: Mutex::new(state), changed: Condvar::new() });
+        let heartbeat = Arc::new(Heartbeat { interrupted_at, state: Mutex::new(state), changed: Condvar::new() });
         let (of_thread, directory) = ((heartbeat.clone(), directory.clone()), directory.clone());
         let write = move || of_thread.0.write_until_end(&of_thread.1);
         let thread = Builder::new().name("headgate-heart".into()).spawn(write).ok();

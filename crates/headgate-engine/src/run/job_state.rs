@@ -36,6 +36,7 @@ impl JobState {
             max_rows: commit.trial_rows(),
             finished: commit.finished,
             resumable: self.resumable,
+            interrupted_at: self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.interrupted_at()).map(Into::into),
         }
     }
 }
