@@ -208,6 +208,7 @@ def main() -> int:
         _run(command, place, story, arguments.minutes * 60)
         story.add("checked", rows=total)
         story.mistakes += [*_lost(place.out, rows, total), *_growth(story.samples, arguments.minutes * 60)]
+        story.mistakes += _unlogged(story, place.directory / "log.jsonl")
         story.mistakes += _of_verify(place.out)
         report: list[str | Path] = [HEADGATE, "report", place.out, "-o", place.directory / "report.html"]
         story.mistakes += _of_command(report)
@@ -364,6 +365,15 @@ def _growth(samples: Sequence[Sample], seconds: float) -> Iterator[str]:
             yield f"{name} grew from {before:,} to {after:,}"
     if (delta_files := max(sample.delta_files for sample in samples)) > MOST_DELTA_FILES:
         yield f"the Delta log had {delta_files} files"
+
+
+def _unlogged(story: Story, log: Path) -> Iterator[str]:
+    """Yields the kinds of faults of which the log has too few events."""
+    done = Counter(event["event"] for event in story.events)
+    logged = Counter(json.loads(line)["event"] for line in log.read_text().splitlines())
+    for fault, event in (("kill", "interrupted"), ("stop", "stall")):
+        if logged[event] < done[fault]:
+            yield f"{done[fault]} faults of the kind {fault}, and {logged[event]} events {event} in the log"
 
 
 def _of_verify(out: Path) -> list[str]:
