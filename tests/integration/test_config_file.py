@@ -54,6 +54,16 @@ def fetch(*arguments: str) -> Done:
     return run("fetch", "--config", "headgate.toml", *arguments)
 
 
+def test_a_key_that_is_a_flag_is_answered_with_the_name_of_its_option(config: Path) -> None:
+    config.write_text("[files]\njson = true\n[status]\njson = true\n")
+    for verb in ("files", "status"):
+        done = run(verb, "out", "--config", "headgate.toml")
+        assert (2, [f"headgate.toml: [{verb}] json is not an option: did you mean as_json?"]) == (
+            done.code,
+            done.errors(),
+        )
+
+
 def test_options_of_a_file_are_as_if_typed(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "abc")
     Path("token.txt").write_text("t0ken\n")

@@ -49,7 +49,9 @@ class Config:
             elif key in self._flags and key != CONFIG:
                 self._add(typed, self._flags[key], value)
             else:
-                hint = nearest(key.replace("-", "_"), [*self._flags, *filter(None, [inputs])])
+                flag = f"--{key.replace('_', '-')}"
+                of_flag = next((dest for dest, each in self._flags.items() if flag in each.names), None)
+                hint = of_flag or nearest(key.replace("-", "_"), [*self._flags, *filter(None, [inputs])])
                 self._mistake(f"{self.where(key)} is not an option" + (f": did you mean {hint}?" if hint else ""))
         return typed
 

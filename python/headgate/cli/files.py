@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs._job import job_files  # noqa: PLC0415 - not for the help
 
     files = json.loads(job_files(output))
-    if values.switch("json"):
+    if values.switch("as_json"):
         sys.stdout.write(json.dumps(files, indent=2, ensure_ascii=False) + "\n")
     else:
         sys.stdout.write("".join(f"{file['path']}\n" for file in files["files"]))
@@ -45,5 +45,5 @@ def parser() -> Parser:
     made = Parser("files", usage="OUT [flags]", description=_DESCRIPTION, examples=_EXAMPLES)
     made.group("what to show")
     made.argument("output", "OUT", _changes.OUT_MEANS)
-    made.switch("json", "--json", "--as-json", text="print all of it as JSON")
+    made.switch("as_json", "--json", "--as-json", text="print all of it as JSON")
     return made

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     from headgate.jobs._job import job_verify  # noqa: PLC0415 - not for the help
 
     found: dict[str, Any] = json.loads(job_verify(output, values.switch("repair")))
-    if values.switch("json"):
+    if values.switch("as_json"):
         sys.stdout.write(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
     else:
         print("\n".join(_format.printable(line) for line in report(found)))
@@ -74,5 +74,5 @@ def parser() -> Parser:
     made.switch(
         "repair", "--repair", text="mark rows of damaged files as not done, so that the same fetch fetches them"
     )
-    made.switch("json", "--json", "--as-json", text="print all of it as JSON")
+    made.switch("as_json", "--json", "--as-json", text="print all of it as JSON")
     return made
