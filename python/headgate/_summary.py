@@ -110,7 +110,7 @@ class JobFigures:
         errors: Failed rows by error kind, or by status as `status:503`.
         finished: Whether every row of the input, or of the trial, is done.
         resumable: Whether the same command resumes the job where this run has ended.
-        interrupted_at: When the process before this one last wrote its heartbeat, in UTC, if it was killed, or its
+        previous_killed_at: When the process before this one last wrote its heartbeat, in UTC, if it was killed, or its
             machine stopped; `None`: it ended in order, or there was none.
     """
 
@@ -125,7 +125,7 @@ class JobFigures:
     errors: dict[str, int]
     finished: bool
     resumable: bool
-    interrupted_at: datetime | None = None
+    previous_killed_at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

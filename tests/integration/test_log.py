@@ -113,27 +113,38 @@ def test_what_a_host_does_is_an_event(tmp_path: Path) -> None:
 
 
 def test_the_run_after_a_kill_says_when_that_was(tmp_path: Path, server: str) -> None:
-    log, out = tmp_path / "log.ndjson", tmp_path / "out"
-    fetch = ("fetch", f"{server}/page/[1-20]", "-o", out, "--log-file", log, "--log-format", "json")
-    began = datetime.now(UTC)
-    with started(*fetch, "--rate", "5/s", "--commit-interval", "100ms") as process:
-        wait_for(lambda: "commit" in events(log))
+    log, out, summary = tmp_path / "log.ndjson", tmp_path / "out", tmp_path / "summary.json"
+    fetch = ("fetch", f"{server}/page/[1-100]", "-o", out, "--log-file", log, "--log-format", "json")
+    began, before, runs = datetime.now(UTC), 0, []
+    for end in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        with started(*fetch, "--rate", "5/s", "--commit-interval", "100ms") as process:
+            wait_for(lambda: "commit" in events(log)[before:])  # noqa: B023 - it is called in this iteration
+            process.send_signal(end)
+            process.communicate(timeout=LONGEST_S)
+        runs.append([event for event in events(log)[before:] if event in {"start", "after_kill", "resume"}])
+        before = len(events(log))
+    last = headgate(*fetch, "--summary", summary)
+    retry = headgate("retry", out, "--only", "200")
+
+    assert [["start"], ["start", "after_kill", "resume"], ["start", "resume"]] == runs
+    (first, second) = (record for record in records(log) if record["event"] == "after_kill")
+    times = [datetime.fromisoformat(record["previous_killed_at"]) for record in (first, second)]
+    assert began <= times[0] < times[1] <= datetime.now(UTC)
+    assert second["message"] in last.stderr
+    assert second["previous_killed_at"] == json.loads(summary.read_text())["job"]["previous_killed_at"]
+    assert "was killed" not in retry.stderr
+
+
+def test_the_run_after_a_kill_at_the_end_of_the_job_says_so_too(tmp_path: Path, server: str) -> None:
+    out, log = tmp_path / "out", tmp_path / "log.ndjson"
+    fetch = ("fetch", f"{server}/page/[1-3]", "-o", out)
+    headgate(*fetch)
+    with started("retry", out, "--only", "200", "--keep-replaced", "1h", "--log-file", log) as process:
+        wait_for(lambda: "keep" in log.read_text() if log.exists() else False)
         process.kill()
         process.communicate(timeout=LONGEST_S)
-    runs = [events(log)]
-    summary = tmp_path / "summary.json"
-    again = headgate(*fetch, "--summary", summary)
-    runs.append(events(log)[len(runs[0]) :])
-    headgate(*fetch)
-    runs.append(events(log)[len(runs[0]) + len(runs[1]) :])
-
-    assert [["start"], ["start", "interrupted", "resume"], ["start"]] == [
-        [event for event in run if event in {"start", "interrupted", "resume"}] for run in runs
-    ]
-    (interrupted,) = (record for record in records(log) if record["event"] == "interrupted")
-    assert began <= datetime.fromisoformat(interrupted["interrupted_at"]) <= datetime.now(UTC)
-    assert interrupted["message"] in again.stderr
-    assert interrupted["interrupted_at"] == json.loads(summary.read_text())["job"]["interrupted_at"]
+    assert "the process before this one was killed" in headgate(*fetch).stderr
+    assert "killed" not in headgate(*fetch).stderr
 
 
 def test_a_log_that_cannot_be_written_is_a_mistake(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ RESUMED: dict[str, Any] = {
     "errors": {"timeout": 52, "status:503": 5, "connection_closed": 3},
     "finished": False,
     "resumable": True,
-    "interrupted_at": None,
+    "previous_killed_at": None,
 }
 """A job whose second run has the summary above."""
 

@@ -25,7 +25,7 @@ class Event:
     """Something that happened to a run.
 
     Attributes:
-        name: `start`, `interrupted`, `resume`, `note`, `progress`, `commit`, `set`, `pause`, `unpause`, `host_pause`,
+        name: `start`, `after_kill`, `resume`, `note`, `progress`, `commit`, `set`, `pause`, `unpause`, `host_pause`,
             `breaker_open`, `breaker_closed`, `network_down`, `network_up`, `merge`, `keep`, `stall`, `stop` or `end`.
         message: It in words.
         level: How much it matters.

@@ -119,8 +119,8 @@ def _run(
         if options.insecure:
             # The command line has shown a warning.
             greetings.append(Event(name="note", message=spelled(_INSECURE, spell), level="warning"))
-        if first.job is not None and first.job.interrupted_at is not None:
-            greetings.append(_interrupted(first.job.interrupted_at))
+        if first.job is not None and first.job.previous_killed_at is not None:
+            greetings.append(_after_kill(first.job.previous_killed_at))
         if greeting is not None and first.job is not None:
             greetings.append(Event(name="resume", message=greeting, fields=asdict(first.job), is_shown=True))
         try:
@@ -134,10 +134,10 @@ def _run(
     return with_notes(summary, options, spell), received.first
 
 
-def _interrupted(at: datetime) -> Event:
-    """Returns the event of a process that was killed: there is none of its own."""
+def _after_kill(at: datetime) -> Event:
+    """Returns the event that the process before this one was killed, which could not log it itself."""
     message = f"the process before this one was killed, or its machine stopped, after {_format.moment(at)}"
-    return Event(name="interrupted", message=message, level="warning", fields={"interrupted_at": at}, is_shown=True)
+    return Event(name="after_kill", message=message, level="warning", fields={"previous_killed_at": at}, is_shown=True)
 
 
 def _started(options: FetchOptions | RetryOptions, first: Summary, metrics_url: str | None) -> Event:

@@ -46,13 +46,21 @@ impl Concurrency {
     }
 }
 
+/// The order in which hosts start rows: first those whose next row was redirected in the middle of an attempt, then by the
+/// ordinal of the next row, or of the first new one behind it if that came before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Turn {
+    is_not_redirected: bool,
+    ordinal: u64,
+}
+
 /// Whether a row of a host may start. Each host is in at most one list of the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
     /// No rows wait for it.
     Idle,
-    /// A row may start. Hosts take turns in the order of these ordinals: of that row, or of an older one that waits behind it.
-    Ready(u64),
+    /// A row may start.
+    Ready(Turn),
     /// No row may start before this time.
     Until(Instant, ThrottledBy),
     /// No row may start before an attempt has ended.
@@ -116,6 +124,8 @@ pub(super) struct HostQueue {
     pub(super) responded_earlier: bool,
     pub(super) retry_budget: RetryBudget,
     pub(super) readiness: Readiness,
+    /// When its readiness changes by itself.
+    pub(super) timer: Option<Instant>,
     /// How many of its rows are counted as waiting for what it waits for.
     pub(super) counted: u64,
     pub(super) is_hungry: bool,
@@ -145,6 +155,7 @@ impl HostQueue {
             responded_earlier: false,
             retry_budget: RetryBudget::new(now),
             readiness: Readiness::Idle,
+            timer: None,
             counted: 0,
             is_hungry: false,
             credentials: HostCredentials::None,
@@ -283,8 +294,10 @@ impl HostQueue {
                 return (Readiness::Until(limiter.starts.wake_at(when), ThrottledBy::HostRate), None);
             }
         }
-        let oldest = self.peek(next).into_iter().chain(self.new_rows.front()).map(|row| row.ordinal).min();
-        (oldest.map_or(Readiness::Idle, Readiness::Ready), Some(next))
+        let ordinals = self.peek(next).into_iter().chain(self.new_rows.front()).map(|row| row.ordinal);
+        let is_not_redirected = next != NextRow::Redirected;
+        let turn = ordinals.min().map(|ordinal| Turn { is_not_redirected, ordinal });
+        (turn.map_or(Readiness::Idle, Readiness::Ready), Some(next))
     }
 
     /// Returns the next row: a retry that is due, or else the row that has waited the longest.

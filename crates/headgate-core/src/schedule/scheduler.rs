@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use super::addresses::Addresses;
 use super::budget::{Allowance, Budgets, UsedUp};
 use super::decision::Decision;
-use super::host_queue::{NextRow, Readiness};
+use super::host_queue::{NextRow, Readiness, Turn};
 use super::host_queues::{HostIndex, HostQueues, MAX_HOSTS};
 use super::look_ahead::{LookAhead, MAX_BYTES, MAX_ROWS};
 use super::network::NetworkState;
@@ -119,8 +119,8 @@ pub struct Scheduler {
     hosts: HostQueues,
     /// The addresses of hosts, if limits are per address.
     addresses: Addresses,
-    /// Hosts of which a row may start, by the ordinal of [`Readiness::Ready`].
-    ready: BTreeSet<(u64, HostIndex)>,
+    /// Hosts of which a row may start.
+    ready: BTreeSet<(Turn, HostIndex)>,
     timers: BTreeSet<(Instant, HostIndex)>,
     /// Rows without a valid host, which nothing throttles.
     hostless: VecDeque<Row>,

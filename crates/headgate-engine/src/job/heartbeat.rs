@@ -4,7 +4,7 @@
 //! OUT/_headgate/heartbeat.json   replaced once a second by the process that runs the job, and removed at its end
 //! ```
 //!
-//! So a heartbeat that is there when a process locks the job is of one that did not end in order.
+//! A heartbeat that exists when a process locks the job was left by a process that was killed.
 //!
 //! A thread of its own writes the file, from the moment at which the job is locked: if the sink waits for a slow disk, or the
 //! input for its first row, the heartbeat says so. It is no part of the durable state, so nothing is synced, it doesn't pass
@@ -66,8 +66,8 @@ pub(crate) type Progress = Arc<dyn Fn() -> Snapshot + Send + Sync>;
 /// What the heartbeats of a run say, which any thread may change.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
-    /// When the process before this one last wrote its heartbeat, if that process did not end in order.
-    interrupted_at: Option<String>,
+    /// When the process before this one last wrote its heartbeat, if that process was killed.
+    previous_killed_at: Option<String>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -127,9 +127,10 @@ impl Heartbeat {
         }
     }
 
-    /// Returns when the process before this one last wrote its heartbeat (RFC 3339, UTC), if it did not end in order.
-    pub(crate) fn interrupted_at(&self) -> Option<&str> {
-        self.interrupted_at.as_deref()
+    /// Returns when the process before this one last wrote its heartbeat (RFC 3339, UTC), if that was killed, or its
+    /// machine stopped.
+    pub(crate) fn previous_killed_at(&self) -> Option<&str> {
+        self.previous_killed_at.as_deref()
     }
 
     /// Sets the job that the run is of.
@@ -178,10 +179,10 @@ impl Heartbeat {
 impl HeartbeatThread {
     /// Writes the first heartbeat, and starts the thread for the others.
     pub(super) fn start(directory: &Directory, run: RunDescription) -> Self {
-        let interrupted_at = Beat::read(directory).map(|beat| beat.at);
+        let previous_killed_at = Beat::read(directory).map(|beat| beat.at);
         let _ = Heartbeat::write(directory, run.clone(), None);
         let state = State { run, progress: None, is_due: false, has_ended: false };
-        let heartbeat = Arc::new(Heartbeat { interrupted_at, state: Mutex::new(state), changed: Condvar::new() });
+        let heartbeat = Arc::new(Heartbeat { previous_killed_at, state: Mutex::new(state), changed: Condvar::new() });
         let (of_thread, directory) = ((heartbeat.clone(), directory.clone()), directory.clone());
         let write = move || of_thread.0.write_until_end(&of_thread.1);
         let thread = Builder::new().name("headgate-heart".into()).spawn(write).ok();

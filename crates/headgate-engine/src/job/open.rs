@@ -208,6 +208,10 @@ impl OpenJob {
         self.manifest.key_salt
     }
 
+    pub(crate) fn heartbeat(&self) -> &Arc<Heartbeat> {
+        self.directory.heartbeat()
+    }
+
     pub(crate) fn is_resumable(&self) -> bool {
         self.manifest.input.fingerprint.is_some()
     }
@@ -242,7 +246,7 @@ impl OpenJob {
         if self.is_new && !waits {
             self.directory.begin(&self.manifest)?;
         }
-        let (is_resumable, heartbeat) = (self.is_resumable(), self.directory.heartbeat().clone());
+        let (is_resumable, heartbeat) = (self.is_resumable(), self.heartbeat().clone());
         let begins_with = waits.then_some(self.manifest);
         let mut writer =
             JobWriter::new(self.directory, self.part_format, &options.sink, self.committed, "fetch", clock)?;

@@ -14,8 +14,7 @@ pub(super) struct JobState {
     pub(super) progress: Arc<JobProgress>,
     pub(super) responders: Arc<Responders>,
     pub(super) budgets: Arc<Budgets>,
-    /// `None`: there was nothing to do.
-    pub(super) heartbeat: Option<Arc<Heartbeat>>,
+    pub(super) heartbeat: Arc<Heartbeat>,
     pub(super) rows_before: u64,
     pub(super) resumable: bool,
     /// The run before this one stopped by itself because its rows failed.
@@ -36,7 +35,7 @@ impl JobState {
             max_rows: commit.trial_rows(),
             finished: commit.finished,
             resumable: self.resumable,
-            interrupted_at: self.heartbeat.as_ref().and_then(|heartbeat| heartbeat.interrupted_at()).map(Into::into),
+            previous_killed_at: self.heartbeat.previous_killed_at().map(Into::into),
         }
     }
 }

@@ -276,7 +276,7 @@ impl Launch {
         let workers = assigned.as_ref().map(|assigned| assigned.stats.clone()).unwrap_or_default();
         let figures = throttling.clone().map(|scheduler| scheduler as _);
         let monitor = Monitor::new(started, setting, workers, row_count, window, figures).extracting(selection);
-        let heartbeat = state.as_ref().and_then(|state| state.heartbeat.clone());
+        let heartbeat = state.as_ref().map(|state| state.heartbeat.clone());
         let reporter = Arc::new(Reporter {
             monitor: Mutex::new(monitor),
             failure,

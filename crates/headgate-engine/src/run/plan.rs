@@ -219,7 +219,7 @@ impl PreparedOutput {
                     progress,
                     responders,
                     budgets,
-                    heartbeat: None,
+                    heartbeat: job.heartbeat().clone(),
                     rows_before,
                     resumable,
                     had_failed,
@@ -230,7 +230,6 @@ impl PreparedOutput {
                 let had_failed = job.last_commit().had_failed();
                 let started = job.start(options, window.clone(), Box::new(clock::now))?;
                 let RunningJob { sink, progress, responders, budgets, heartbeat } = started;
-                let heartbeat = Some(heartbeat);
                 let state = JobState { progress, responders, budgets, heartbeat, rows_before, resumable, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }
             }
@@ -239,7 +238,6 @@ impl PreparedOutput {
                 let had_failed = false;
                 let started = retry.start(options, Box::new(clock::now))?;
                 let RunningJob { sink, progress, responders, budgets, heartbeat } = started;
-                let heartbeat = Some(heartbeat);
                 let state =
                     JobState { progress, responders, budgets, heartbeat, rows_before: 0, resumable: true, had_failed };
                 StartedOutput::Running { sink, state: Some(state) }

@@ -255,7 +255,7 @@ pub struct JobFigures {
     /// Whether the same command continues where this run has ended.
     pub resumable: bool,
     /// When the process before this one last wrote its heartbeat (RFC 3339, UTC), if it was killed, or its machine stopped.
-    pub interrupted_at: Option<String>,
+    pub previous_killed_at: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]

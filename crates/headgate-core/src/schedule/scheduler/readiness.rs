@@ -24,10 +24,8 @@ impl Scheduler {
             self.fail_all_of(index, now);
         }
         let host = self.hosts.at(index);
-        match host.readiness {
-            Readiness::Ready(turn) => drop(self.ready.remove(&(turn, index))),
-            Readiness::Until(time, _) => drop(self.timers.remove(&(time, index))),
-            Readiness::Idle | Readiness::Blocked(_) => {}
+        if let Readiness::Ready(turn) = host.readiness {
+            self.ready.remove(&(turn, index));
         }
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] -= host.counted;
@@ -37,10 +35,20 @@ impl Scheduler {
         if let Some(by) = host.readiness.throttled_by() {
             self.waiting[by as usize] += host.counted;
         }
+        let mut timer = None;
         match host.readiness {
-            Readiness::Ready(turn) => drop(self.ready.insert((turn, index))),
-            Readiness::Until(time, _) => drop(self.timers.insert((time, index))),
+            Readiness::Ready(turn) => {
+                self.ready.insert((turn, index));
+                // A retry may be older than the row that is next until then.
+                timer = host.retries.first_key_value().map(|((due, _), _)| *due).filter(|due| *due > now);
+            }
+            Readiness::Until(time, _) => timer = Some(time),
             Readiness::Idle | Readiness::Blocked(_) => {}
+        }
+        if timer != host.timer {
+            host.timer.map(|time| self.timers.remove(&(time, index)));
+            timer.map(|time| self.timers.insert((time, index)));
+            host.timer = timer;
         }
         self.weigh(index);
     }

@@ -131,6 +131,28 @@ fn a_retry_and_the_rows_behind_it_start_before_newer_rows_of_other_hosts() {
 }
 
 #[test]
+fn a_retry_that_becomes_due_starts_before_newer_rows_though_the_next_new_row_of_its_host_comes_late() {
+    let mut driver = Driver::new(rules());
+    driver.offer(0, "a");
+    let failed = driver.started().remove(0);
+    (1..50).for_each(|ordinal| driver.offer(ordinal, "b"));
+    driver.offer(50, "a");
+    driver.end(failed, silent(ErrorKind::Timeout), None);
+    driver.now += Duration::from_secs(10);
+    assert_eq!((0..51).collect::<Vec<_>>(), driver.ordinals());
+}
+
+#[test]
+fn a_row_that_was_redirected_to_another_host_starts_before_older_rows() {
+    let mut driver = Driver::new(rules());
+    (0..3).for_each(|ordinal| driver.offer(ordinal, "a"));
+    let mut redirected = Row::new(9, "http://b/9");
+    redirected.set_chain(Box::default());
+    driver.scheduler.offer(redirected, Some("b"), driver.now);
+    assert_eq!(vec![9, 0, 1, 2], driver.ordinals());
+}
+
+#[test]
 fn rows_of_a_throttled_host_wait_and_other_rows_pass() {
     let limits = Limits {
         concurrency_per_host: PerHost { each: Some(HostConcurrency::Fixed(1)), named: Vec::new() },
