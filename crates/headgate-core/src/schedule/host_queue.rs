@@ -54,7 +54,7 @@ pub(super) struct Turn {
     ordinal: u64,
 }
 
-/// Whether a row of a host may start. Each host is in at most one list of the scheduler.
+/// Whether a row of a host may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readiness {
     /// No rows wait for it.

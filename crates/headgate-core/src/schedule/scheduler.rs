@@ -1,9 +1,9 @@
 //! The scheduler of a run: decides which row starts next and what follows an attempt that has ended, under limits, pauses and
 //! retries, over all hosts and for all workers.
 //!
-//! Rows wait under their host, in the order in which they came. A host is in at most one list: hosts of which a row may
-//! start, in the order of the input; or hosts that wait for a time. So each event changes one host, and the next row is at
-//! the front of a list, however many hosts there are.
+//! Rows wait under their host, in the order in which they came. Hosts of which a row may start are in one list, in the order
+//! of these rows in the input, and hosts that wait for a time are in another. So each event changes one host, and the next
+//! row is at the front of a list, however many hosts there are.
 //!
 //! Pure: times are passed in. They are awake times (see [`StallClock`]): in a stall, no host gets older and no rate limiter
 //! fills up. It is bounded by the look-ahead (`look_ahead.rs`), the number of hosts (`host_queues.rs`), and what is in
