@@ -35,7 +35,7 @@ MINUTES: Final = 30.0
 HOSTS: Final = 2_000
 DEAD_HOSTS: Final = 10
 IN_FLIGHT: Final = 500
-ROWS_PER_S: Final = 700
+ROWS_PER_S: Final = 800
 """About what these requests and this delay allow, so that the job takes longer than the faults."""
 DELAY: Final = "0.2..1"
 TIMEOUT_S: Final = 5
