@@ -10,7 +10,8 @@ with the engine, `ray` and `spark` are stages on `batches`, `testing` is a mock,
 of ASGI applications, and `cli` is the command.
 """
 
-from typing import TYPE_CHECKING
+# Not imported from `typing`: that takes the command longer than all it does before Ctrl-C may end it (`__main__`).
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from headgate import testing as testing

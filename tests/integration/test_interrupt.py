@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate import __main__
 from support.results import table
 from support.run import HEADGATE, LONGEST_S, headgate, serving, started, stats, wait_for, wait_for_requests
 
@@ -255,3 +256,16 @@ def test_a_signal_that_ends_the_wait_for_readers_is_no_interrupt_of_the_job(serv
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=LONGEST_S)
     assert 3 == process.returncode
+
+
+def test_nothing_is_imported_before_an_interrupt_ends_the_command_silently() -> None:
+    package = str(Path(__main__.__file__).parents[1])
+    program = f"""
+import sys
+sys.path.insert(0, {package!r})
+before = set(sys.modules)
+import headgate.__main__
+print(*sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True)
+    assert "headgate headgate.__main__\n" == done.stdout

@@ -43,7 +43,6 @@ def main() -> int:
     """Runs the command line of this process."""
     protect_streams()
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         code = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
@@ -103,6 +102,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
         hint = nearest(first, [*VERBS, "help", "--help", "--version"]) or _with_verb(first)
         raise CommandLineError([f"unknown {what} {first}" + (f": did you mean {hint}?" if hint else "")])
     verb: Callable[[Sequence[str]], int] = import_module(f"headgate.cli.{first}").main
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return verb(rest)
 
 

@@ -56,8 +56,11 @@ def run(command: "Command", *, report: Callable[["Summary"], str | None]) -> int
         NotStarted: A signal ended the start.
         BrokenPipeError: The reader of standard output is gone.
     """
+    # In an import, a KeyboardInterrupt may become another error, or be lost.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     from headgate.jobs import _display, _run  # noqa: PLC0415 - not for the help
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     log = _display.Log(**command.log)
     # Otherwise standard error has records alone, also of the end.
     in_words = command.quiet or log.format != "json" or log.file is not None
